@@ -39,23 +39,33 @@ public class Peer {
     }
 
     private static void publish(PulsarClient client, String[] words) throws Exception {
-        ProducerBuilder<byte[]> builder = client.newProducer().topic(words[2]).cryptoKeyReader(new Keys(Path.of(words[3])))
-                .compressionType(CompressionType.valueOf(words[5])).enableBatching(words[6].equals("true"))
+        ProducerBuilder<byte[]> builder = client.newProducer()
+                .topic(words[2])
+                .cryptoKeyReader(new Keys(Path.of(words[3])))
+                .compressionType(CompressionType.valueOf(words[5]))
+                .enableBatching(words[6].equals("true"))
                 .batchingMaxPublishDelay(2, TimeUnit.SECONDS);
         for (String name : words[4].split(",")) builder.addEncryptionKey(name);
         try (Producer<byte[]> producer = builder.create()) {
             for (int number = 0; number < Integer.parseInt(words[7]); number++) {
-                producer.newMessage().key("key " + number).property("number", "" + number).eventTime(1000 + number)
-                        .value(("message " + number + " of Java, of Java, of Java").getBytes()).sendAsync();
+                producer.newMessage()
+                        .key("key " + number)
+                        .property("number", "" + number)
+                        .eventTime(1000 + number)
+                        .value(("message " + number + " of Java, of Java, of Java").getBytes())
+                        .sendAsync();
             }
             producer.flush();
         }
     }
 
     private static void receive(PulsarClient client, String[] words) throws Exception {
-        try (Consumer<byte[]> consumer = client.newConsumer().topic(words[2]).subscriptionName("java")
+        try (Consumer<byte[]> consumer = client.newConsumer()
+                .topic(words[2])
+                .subscriptionName("java")
                 .subscriptionInitialPosition(SubscriptionInitialPosition.Earliest)
-                .cryptoKeyReader(new Keys(Path.of(words[3]))).subscribe()) {
+                .cryptoKeyReader(new Keys(Path.of(words[3])))
+                .subscribe()) {
             for (int number = 0; number < Integer.parseInt(words[4]); number++) {
                 Message<byte[]> message = consumer.receive(30, TimeUnit.SECONDS);
                 System.out.println(Base64.getEncoder().encodeToString(message.getData()));

@@ -23,5 +23,7 @@ module speed {
     exports speed.topics;
 
     uses speed.internal.spi.Engine;
-    provides speed.internal.spi.Engine with speed.internal.node.NodeEngine;
+
+    provides speed.internal.spi.Engine with
+            speed.internal.node.NodeEngine;
 }

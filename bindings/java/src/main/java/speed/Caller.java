@@ -64,7 +64,8 @@ public interface Caller {
      * @throws speed.errors.CallException what the other side reported
      * @throws speed.errors.DeliveryException when the request could not be handed over
      */
-    default <T> T call(String target, String service, Map<String, Object> arguments, Class<T> result, Duration timeout) {
+    default <T> T call(
+            String target, String service, Map<String, Object> arguments, Class<T> result, Duration timeout) {
         Require.value("result", result);
         Object answer = call(target, service, arguments, timeout, null, result == ByteBuffer.class);
         try {
@@ -103,7 +104,8 @@ public interface Caller {
      * @throws speed.errors.CallException what the other side reported
      * @throws speed.errors.DeliveryException when the request could not be handed over
      */
-    default Object call(String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent) {
+    default Object call(
+            String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent) {
         return call(target, service, arguments, timeout, traceparent, false);
     }
 
@@ -120,7 +122,12 @@ public interface Caller {
      * @throws speed.errors.CallException what the other side reported
      * @throws speed.errors.DeliveryException when the request could not be handed over
      */
-    Object call(String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent,
+    Object call(
+            String target,
+            String service,
+            Map<String, Object> arguments,
+            Duration timeout,
+            String traceparent,
             boolean views);
 
     /**

@@ -4,7 +4,6 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
-import speed.errors.ConfigurationException;
 import speed.errors.SpeedException;
 import speed.internal.spi.Engine;
 import speed.internal.wire.Require;
@@ -114,7 +113,10 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
      * @throws speed.errors.ConfigurationException when there is no implementation
      */
     default void register(String service, Service implementation, List<String> allow) {
-        register(service, implementation, ServiceOptions.DEFAULT.withAllow(Require.value("allow", allow).toArray(new String[0])));
+        register(
+                service,
+                implementation,
+                ServiceOptions.DEFAULT.withAllow(Require.value("allow", allow).toArray(new String[0])));
     }
 
     /**

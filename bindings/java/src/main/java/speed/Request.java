@@ -40,7 +40,12 @@ public record Request(
      * @param deadlineMs Unix ms after which nobody waits for the answer
      * @param traceparent W3C trace context, null if there is none
      */
-    public Request(String service, Map<String, Object> arguments, String caller, String requestId, long deadlineMs,
+    public Request(
+            String service,
+            Map<String, Object> arguments,
+            String caller,
+            String requestId,
+            long deadlineMs,
             String traceparent) {
         this(service, arguments, caller, requestId, deadlineMs, traceparent, false, new Cancellation());
     }
@@ -93,7 +98,8 @@ public record Request(
         try {
             return Conversion.to(type, arguments.get(name), "argument '" + name + "'");
         } catch (Mismatch misfit) {
-            throw new InvalidArgumentsException(service + ": " + misfit.getMessage(),
+            throw new InvalidArgumentsException(
+                    service + ": " + misfit.getMessage(),
                     Map.of("argument", name, "expected", misfit.expected(), "given", misfit.given()));
         }
     }
@@ -137,7 +143,6 @@ public record Request(
     }
 
     private InvalidArgumentsException refused(String name, String why) {
-        return new InvalidArgumentsException(
-                service + ": argument '" + name + "' " + why, Map.of("argument", name));
+        return new InvalidArgumentsException(service + ": argument '" + name + "' " + why, Map.of("argument", name));
     }
 }

@@ -69,7 +69,8 @@ final class RowService {
             return answer.result();
         }
         Map<String, Object> details = answer.details() == null ? Map.of() : answer.details();
-        throw RowAnswers.failed(answer.errorCode(), answer.errorMessage() == null ? "" : answer.errorMessage(), details, number);
+        throw RowAnswers.failed(
+                answer.errorCode(), answer.errorMessage() == null ? "" : answer.errorMessage(), details, number);
     }
 
     /** What a service answered row by row, as columns. */
@@ -102,8 +103,9 @@ final class RowService {
             Map<String, List<Object>> cells = new LinkedHashMap<>();
             for (int number = 0; number < rows.size(); number++) {
                 int row = number;
-                members(rows.get(row), row).forEach((name, answer) ->
-                        cells.computeIfAbsent(text(name, row), any -> nulls(rows.size())).set(row, cell(answer, row)));
+                members(rows.get(row), row)
+                        .forEach((name, answer) -> cells.computeIfAbsent(text(name, row), any -> nulls(rows.size()))
+                                .set(row, cell(answer, row)));
             }
             Map<String, Column> columns = new LinkedHashMap<>();
             cells.forEach((name, column) -> columns.put(name, column(RESULT + "'" + name + "' ", column, null)));
@@ -203,7 +205,9 @@ final class RowService {
 
         @SuppressWarnings("unchecked") // a row that is no decimal is refused as one that does not fit
         private static Column made(Kind kind, int scale, List<?> cells) {
-            return kind == Kind.DECIMAL ? Column.decimals(PRECISION, scale, (List<BigDecimal>) cells) : Column.of(kind, cells);
+            return kind == Kind.DECIMAL
+                    ? Column.decimals(PRECISION, scale, (List<BigDecimal>) cells)
+                    : Column.of(kind, cells);
         }
 
         private static int firstMisfit(Kind kind, int scale, List<Object> cells) {
@@ -252,7 +256,8 @@ final class RowService {
             if (ServiceCode.isOwn(code)) {
                 return new ApplicationException(code, text, named);
             }
-            return new ExecutionFailedException(ServiceCode.isContracts(code) ? text : at + ServiceCode.refused(code), named);
+            return new ExecutionFailedException(
+                    ServiceCode.isContracts(code) ? text : at + ServiceCode.refused(code), named);
         }
     }
 }

@@ -20,7 +20,8 @@ import speed.options.SendOptions;
 
 /** T-2, S-11: what was accepted waits until the program says what takes it. */
 class AcceptedMeansHandledTest extends TwoNodes {
-    private static final SendOptions ACKNOWLEDGED = SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
+    private static final SendOptions ACKNOWLEDGED =
+            SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
 
     @Test
     void messagesThatCameBeforeTheirHandlerAreHandledBeforeThoseThatCameLater() throws InterruptedException {

@@ -89,15 +89,16 @@ class AnswersTest extends TwoNodes {
         billing.register("rows", Service.byRow(row -> row.get("n", int.class) == 0 ? null : new Sealed(1)));
         ExecutionFailedException failed = assertThrows(ExecutionFailedException.class, () -> call("result"));
         assertTrue(failed.getMessage().endsWith("IllegalStateException: not now"), failed.getMessage());
-        ExecutionFailedException row = assertThrows(ExecutionFailedException.class,
-                () -> analytics.call("billing", "rows", Map.of("n", Column.of(0, 1))));
+        ExecutionFailedException row = assertThrows(
+                ExecutionFailedException.class, () -> analytics.call("billing", "rows", Map.of("n", Column.of(0, 1))));
         assertEquals(1L, row.details().get("row"));
     }
 
     @Test
     void whatIsLeftOutOfAnErrorIsStatedInItsText() {
-        billing.register("large", request ->
-                Response.error("EXECUTION_FAILED", "x".repeat(5_000), Map.of("large", new byte[1 << 20])));
+        billing.register(
+                "large",
+                request -> Response.error("EXECUTION_FAILED", "x".repeat(5_000), Map.of("large", new byte[1 << 20])));
         ExecutionFailedException failed = assertThrows(ExecutionFailedException.class, () -> call("large"));
         assertEquals(Map.of(), failed.details());
         assertTrue(failed.getMessage().endsWith("(its details were left out: they are too large)"));
@@ -118,13 +119,24 @@ class AnswersTest extends TwoNodes {
             throw new IllegalStateException("no luck");
         });
         billing.register("odd", request -> Response.error("LATER", "nothing yet"));
-        assertEquals(Execution.NOT_BEGUN,
-                assertThrows(ServiceNotFoundException.class, () -> call("missing")).execution());
-        assertEquals(Execution.RAN, assertThrows(ExecutionFailedException.class, () -> call("fail")).execution());
-        assertEquals(Execution.RAN, assertThrows(ApplicationException.class, () -> call("odd")).execution());
-        assertEquals(Execution.NOT_BEGUN, assertThrows(UnknownNodeException.class,
-                () -> analytics.call("nobody", "x", Map.of())).execution());
-        assertEquals(null, assertThrows(UnknownNodeException.class, () -> analytics.send("nobody", 1)).execution());
+        assertEquals(
+                Execution.NOT_BEGUN,
+                assertThrows(ServiceNotFoundException.class, () -> call("missing"))
+                        .execution());
+        assertEquals(
+                Execution.RAN,
+                assertThrows(ExecutionFailedException.class, () -> call("fail")).execution());
+        assertEquals(
+                Execution.RAN,
+                assertThrows(ApplicationException.class, () -> call("odd")).execution());
+        assertEquals(
+                Execution.NOT_BEGUN,
+                assertThrows(UnknownNodeException.class, () -> analytics.call("nobody", "x", Map.of()))
+                        .execution());
+        assertEquals(
+                null,
+                assertThrows(UnknownNodeException.class, () -> analytics.send("nobody", 1))
+                        .execution());
     }
 
     @Test

@@ -28,13 +28,15 @@ class ArgumentsTest extends TwoNodes {
     private static final Duration FOR_EVER = Duration.ofSeconds(Long.MAX_VALUE);
 
     private static Throwable failure(CompletableFuture<Object> future) {
-        return assertThrows(ExecutionException.class, () -> future.get(20, TimeUnit.SECONDS)).getCause();
+        return assertThrows(ExecutionException.class, () -> future.get(20, TimeUnit.SECONDS))
+                .getCause();
     }
 
     @Test
     void aCallThatCannotBeStartedFailsItsFuture() {
         assertInstanceOf(UnknownNodeException.class, failure(analytics.submit("absent", "one", Map.of())));
-        assertInstanceOf(UnserialisableException.class,
+        assertInstanceOf(
+                UnserialisableException.class,
                 failure(analytics.submit("billing", "one", Map.of("thread", Thread.currentThread()))));
         assertInstanceOf(ConfigurationException.class, failure(analytics.submit("billing", "one", null)));
         analytics.close();
@@ -53,7 +55,7 @@ class ArgumentsTest extends TwoNodes {
     @Test
     void aCancellationIsAwaitedForEver() throws Exception {
         Cancellation cancellation = new Cancellation();
-        cancellation.onCancel(() -> { });
+        cancellation.onCancel(() -> {});
         CompletableFuture.runAsync(cancellation::raise);
         assertTrue(cancellation.await(FOR_EVER));
     }
@@ -76,53 +78,56 @@ class ArgumentsTest extends TwoNodes {
     @Test
     void nullIsRefusedAndDoesNothing() {
         Stream.<Executable>of(
-                () -> analytics.call("billing", "one", null),
-                () -> analytics.call("billing", "one", Map.of(), (Duration) null),
-                () -> analytics.call("billing", null, Map.of()),
-                () -> analytics.call(null, "one", Map.of()),
-                () -> analytics.send("billing", 1, null),
-                () -> analytics.send(null, 1, SendOptions.DEFAULT),
-                () -> SendOptions.DEFAULT.withTimeout(null),
-                () -> analytics.waitFor(null, SOON),
-                () -> analytics.waitFor("billing", null),
-                () -> analytics.receive(null),
-                () -> analytics.publish(null, 1, SendOptions.DEFAULT),
-                () -> analytics.publishBatch(null, List.of(1)),
-                () -> analytics.sendBatch(null, List.of(1)),
-                () -> analytics.sendBatch("billing", null),
-                () -> analytics.sendBatch("billing", List.of(1), null),
-                () -> analytics.publishBatch("orders.made", null),
-                () -> analytics.publishBatch("orders.made", List.of(1), null),
-                () -> analytics.publishBatch((List<Map.Entry<String, Object>>) null),
-                () -> analytics.publishBatch(List.of(Map.entry("orders.made", 1)), null),
-                () -> analytics.ping(null),
-                () -> billing.register(null, request -> 1),
-                () -> billing.allow((String) null),
-                () -> billing.subscribe(null, message -> { }),
-                () -> billing.onLost(null),
-                () -> Node.builder(null).root(root.path()).open(),
-                () -> Node.builder("other").root(null).open(),
-                () -> analytics.call("billing", "one", Map.of(), (Class<?>) null),
-                () -> analytics.segment(null, 64, 0),
-                () -> billing.register("one", null),
-                () -> billing.register("one", request -> 1, (List<String>) null),
-                () -> billing.register("one", request -> 1, (ServiceOptions) null),
-                () -> billing.unregister(null),
-                () -> billing.onMessage(null),
-                () -> billing.onBatch(null),
-                () -> billing.onBatch(messages -> null, (String) null),
-                () -> billing.close(null),
-                () -> ServiceOptions.DEFAULT.withAllow((String) null),
-                () -> SendOptions.DEFAULT.withTtl(null),
-                () -> SendOptions.DEFAULT.withTopic(null),
-                () -> SendOptions.DEFAULT.withLabels(null),
-                () -> SendOptions.DEFAULT.withProgress(null),
-                () -> new Cancellation().await(null),
-                () -> new Cancellation().onCancel(null),
-                () -> Value.as(1L, null),
-                () -> Node.builder("other").allow((String) null),
-                () -> Node.builder("other").fabrics((String[]) null),
-                () -> Node.builder("other").lease(null, SOON).root(root.path()).open())
+                        () -> analytics.call("billing", "one", null),
+                        () -> analytics.call("billing", "one", Map.of(), (Duration) null),
+                        () -> analytics.call("billing", null, Map.of()),
+                        () -> analytics.call(null, "one", Map.of()),
+                        () -> analytics.send("billing", 1, null),
+                        () -> analytics.send(null, 1, SendOptions.DEFAULT),
+                        () -> SendOptions.DEFAULT.withTimeout(null),
+                        () -> analytics.waitFor(null, SOON),
+                        () -> analytics.waitFor("billing", null),
+                        () -> analytics.receive(null),
+                        () -> analytics.publish(null, 1, SendOptions.DEFAULT),
+                        () -> analytics.publishBatch(null, List.of(1)),
+                        () -> analytics.sendBatch(null, List.of(1)),
+                        () -> analytics.sendBatch("billing", null),
+                        () -> analytics.sendBatch("billing", List.of(1), null),
+                        () -> analytics.publishBatch("orders.made", null),
+                        () -> analytics.publishBatch("orders.made", List.of(1), null),
+                        () -> analytics.publishBatch((List<Map.Entry<String, Object>>) null),
+                        () -> analytics.publishBatch(List.of(Map.entry("orders.made", 1)), null),
+                        () -> analytics.ping(null),
+                        () -> billing.register(null, request -> 1),
+                        () -> billing.allow((String) null),
+                        () -> billing.subscribe(null, message -> {}),
+                        () -> billing.onLost(null),
+                        () -> Node.builder(null).root(root.path()).open(),
+                        () -> Node.builder("other").root(null).open(),
+                        () -> analytics.call("billing", "one", Map.of(), (Class<?>) null),
+                        () -> analytics.segment(null, 64, 0),
+                        () -> billing.register("one", null),
+                        () -> billing.register("one", request -> 1, (List<String>) null),
+                        () -> billing.register("one", request -> 1, (ServiceOptions) null),
+                        () -> billing.unregister(null),
+                        () -> billing.onMessage(null),
+                        () -> billing.onBatch(null),
+                        () -> billing.onBatch(messages -> null, (String) null),
+                        () -> billing.close(null),
+                        () -> ServiceOptions.DEFAULT.withAllow((String) null),
+                        () -> SendOptions.DEFAULT.withTtl(null),
+                        () -> SendOptions.DEFAULT.withTopic(null),
+                        () -> SendOptions.DEFAULT.withLabels(null),
+                        () -> SendOptions.DEFAULT.withProgress(null),
+                        () -> new Cancellation().await(null),
+                        () -> new Cancellation().onCancel(null),
+                        () -> Value.as(1L, null),
+                        () -> Node.builder("other").allow((String) null),
+                        () -> Node.builder("other").fabrics((String[]) null),
+                        () -> Node.builder("other")
+                                .lease(null, SOON)
+                                .root(root.path())
+                                .open())
                 .forEach(mistake -> {
                     String text = assertThrows(SpeedException.class, mistake).getMessage();
                     assertTrue(text.contains("null") || text.contains("empty"), text);

@@ -21,7 +21,6 @@ import speed.errors.ApplicationException;
 import speed.errors.CallTimeoutException;
 import speed.errors.Execution;
 import speed.errors.ExecutionFailedException;
-import speed.errors.InternalException;
 import speed.errors.InvalidArgumentsException;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.ServiceNotFoundException;
@@ -59,8 +58,8 @@ class CallTest extends TwoNodes {
     void aSlowServiceEndsWithTimeoutAndItsPhase() {
         CountDownLatch released = new CountDownLatch(1);
         billing.register("slow", request -> released.await(20, TimeUnit.SECONDS));
-        CallTimeoutException late = assertThrows(CallTimeoutException.class,
-                () -> analytics.call("billing", "slow", Map.of(), Duration.ofMillis(200)));
+        CallTimeoutException late = assertThrows(
+                CallTimeoutException.class, () -> analytics.call("billing", "slow", Map.of(), Duration.ofMillis(200)));
         assertEquals("running", late.details().get("phase"));
         released.countDown();
     }
@@ -95,8 +94,12 @@ class CallTest extends TwoNodes {
     @Test
     void aServiceMayCallBackInTheMiddle() {
         analytics.register("half", request -> request.get("x", Long.class) / 2);
-        billing.register("viaCaller", request ->
-                billing.call(request.caller(), "half", Map.of("x", request.arguments().get("x"))));
+        billing.register(
+                "viaCaller",
+                request -> billing.call(
+                        request.caller(),
+                        "half",
+                        Map.of("x", request.arguments().get("x"))));
         assertEquals(21L, analytics.call("billing", "viaCaller", Map.of("x", 42)));
     }
 
@@ -123,14 +126,17 @@ class CallTest extends TwoNodes {
     @Test
     void whatNoEnvelopeHoldsGoesInSegments() {
         billing.register("size", request -> request.get("data", byte[].class).length);
-        billing.register("zeros", request -> new byte[request.get("size", Long.class).intValue()]);
+        billing.register(
+                "zeros", request -> new byte[request.get("size", Long.class).intValue()]);
         assertEquals(70L << 20, analytics.call("billing", "size", Map.of("data", new byte[70 << 20]), SOON));
         byte[] zeros = (byte[]) analytics.call("billing", "zeros", Map.of("size", 70L << 20), SOON);
         assertEquals(70 << 20, zeros.length);
-        PayloadTooLargeException large = assertThrows(PayloadTooLargeException.class,
+        PayloadTooLargeException large = assertThrows(
+                PayloadTooLargeException.class,
                 () -> analytics.call("billing", "size", Map.of("data", new byte[257 << 20])));
         assertEquals(Execution.NOT_BEGUN, large.execution());
-        ExecutionFailedException result = assertThrows(ExecutionFailedException.class,
+        ExecutionFailedException result = assertThrows(
+                ExecutionFailedException.class,
                 () -> analytics.call("billing", "zeros", Map.of("size", 257L << 20), SOON));
         assertEquals(Execution.RAN, result.execution());
     }
@@ -138,8 +144,10 @@ class CallTest extends TwoNodes {
     @Test
     void whatDependsOnAFutureMayCallAgain() throws ExecutionException, InterruptedException {
         billing.register("echo", request -> request.arguments().get("data"));
-        Object twice = analytics.submit("billing", "echo", Map.of("data", 1))
-                .thenApply(one -> analytics.call("billing", "echo", Map.of("data", one))).get();
+        Object twice = analytics
+                .submit("billing", "echo", Map.of("data", 1))
+                .thenApply(one -> analytics.call("billing", "echo", Map.of("data", one)))
+                .get();
         assertEquals(1L, twice);
     }
 
@@ -178,7 +186,9 @@ class CallTest extends TwoNodes {
         assertEquals(Map.of("item", "A7"), error.details());
         assertEquals(Execution.RAN, error.execution());
         assertEquals("billing/stock", error.node() + "/" + error.service());
-        assertEquals("OUT_OF_STOCK", assertThrows(ApplicationException.class, () -> call("thrown")).code());
+        assertEquals(
+                "OUT_OF_STOCK",
+                assertThrows(ApplicationException.class, () -> call("thrown")).code());
     }
 
     /** S-19 */
@@ -198,7 +208,9 @@ class CallTest extends TwoNodes {
         analytics.allow("billing");
         analytics.register("strict", request -> request.get("n", Long.class));
         billing.register("asks", request -> billing.call("analytics", "strict", Map.of()));
-        billing.register("joins", request -> billing.submit("analytics", "strict", Map.of()).join());
+        billing.register(
+                "joins",
+                request -> billing.submit("analytics", "strict", Map.of()).join());
         for (String service : List.of("asks", "joins")) {
             ExecutionFailedException error = assertThrows(ExecutionFailedException.class, () -> call(service));
             assertEquals("INVALID_ARGUMENTS", error.details().get("cause"));
@@ -212,11 +224,16 @@ class CallTest extends TwoNodes {
     void aColumnOfAnotherKindIsTheFaultOfTheCallerThatGaveItAndOfNoOther() {
         analytics.allow("billing");
         analytics.register("counts", request -> Column.of(1, 2));
-        billing.register("given", request -> request.columns().get("a").doubles().get(0));
-        billing.register("asked", request -> ((Column) billing.call("analytics", "counts", Map.of())).doubles().get(0));
+        billing.register(
+                "given", request -> request.columns().get("a").doubles().get(0));
+        billing.register(
+                "asked",
+                request -> ((Column) billing.call("analytics", "counts", Map.of()))
+                        .doubles()
+                        .get(0));
         Map<String, Object> arguments = Map.of("a", Column.of(1, 2));
-        InvalidArgumentsException refused = assertThrows(InvalidArgumentsException.class,
-                () -> analytics.call("billing", "given", arguments));
+        InvalidArgumentsException refused =
+                assertThrows(InvalidArgumentsException.class, () -> analytics.call("billing", "given", arguments));
         assertEquals("billing: argument 'a' must be FLOAT64, not INT64", refused.getMessage());
         assertEquals(Map.of("argument", "a", "expected", "FLOAT64", "given", "INT64"), refused.details());
         assertThrows(ExecutionFailedException.class, () -> analytics.call("billing", "asked", arguments));

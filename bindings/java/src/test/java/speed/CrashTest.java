@@ -57,8 +57,17 @@ class CrashTest {
     }
 
     private Map<?, ?> startBilling() throws IOException {
-        process = root.start(Agent.class.getName(), List.of("--name", "billing", "--root", root.path().toString(),
-                "--key", root.path().resolve("speed.key").toString(), "--allow", "analytics"));
+        process = root.start(
+                Agent.class.getName(),
+                List.of(
+                        "--name",
+                        "billing",
+                        "--root",
+                        root.path().toString(),
+                        "--key",
+                        root.path().resolve("speed.key").toString(),
+                        "--allow",
+                        "analytics"));
         commands = new PrintStream(process.getOutputStream(), true, StandardCharsets.UTF_8);
         answers = new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
         return answer();
@@ -84,7 +93,8 @@ class CrashTest {
         startBilling();
         analytics.waitFor("billing", SOON);
         for (int n = 0; n < 3; n++) {
-            analytics.send("billing", n, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+            analytics.send(
+                    "billing", n, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
         }
         assertEquals(0L, receive().get("payload"));
         assertEquals(1L, receive().get("payload"));
@@ -103,14 +113,16 @@ class CrashTest {
         analytics.waitFor("billing", SOON);
         analytics.segment("billing", 6400, 0.25);
         String payload = "x".repeat(100_000);
-        analytics.send("billing", payload, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+        analytics.send(
+                "billing", payload, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
         assertEquals(payload, receive().get("payload"));
         kill();
         startBilling();
         Map<?, ?> again = receive();
         assertEquals(payload, again.get("payload"));
         assertEquals(true, again.get("redelivered"));
-        analytics.send("billing", "next", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+        analytics.send(
+                "billing", "next", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
         assertEquals("next", receive().get("payload"));
     }
 
@@ -123,7 +135,8 @@ class CrashTest {
         CompletableFuture<Object> call = analytics.submit("billing", "sleep", Map.of("seconds", 60));
         kill();
         ExecutionException error = assertThrows(ExecutionException.class, () -> call.get(25, TimeUnit.SECONDS));
-        assertTrue(error.getCause() instanceof NodeLeftException, error.getCause().toString());
+        assertTrue(
+                error.getCause() instanceof NodeLeftException, error.getCause().toString());
     }
 
     /** a killed node's name is free at once, and it is told as having left. */

@@ -29,6 +29,7 @@ class DurabilityTest {
     private static final int THREADS = 16;
     /** So many that the headers of all threads' envelopes do not add up to one message. */
     private static final int MESSAGE_BYTES = 10_000;
+
     private static final long SECONDS = 20;
 
     private final HeldFlushes flushes = new HeldFlushes();
@@ -40,7 +41,11 @@ class DurabilityTest {
     void open() throws IOException {
         root = new BenchRoot("target"); // on a disk
         receiver = root.node("receiver", "sender");
-        sender = Node.builder("sender").root(root.path()).key(root.path().resolve("speed.key")).durable().open();
+        sender = Node.builder("sender")
+                .root(root.path())
+                .key(root.path().resolve("speed.key"))
+                .durable()
+                .open();
     }
 
     @AfterEach

@@ -52,7 +52,9 @@ class EphemeralTest {
 
     /** Everything in the root that bears the name of a sender. */
     private List<Path> leftovers() throws IOException {
-        try (Stream<Path> files = Files.find(root.path(), 4,
+        try (Stream<Path> files = Files.find(
+                root.path(),
+                4,
                 (file, attributes) -> file.getFileName().toString().startsWith("sender."))) {
             return files.toList();
         } catch (java.io.UncheckedIOException changing) {

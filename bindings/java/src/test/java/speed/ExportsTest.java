@@ -32,8 +32,10 @@ class ExportsTest {
 
     @Test
     void onlyThePackagesOfProgramsAreExported() throws IOException {
-        assertEquals(new TreeSet<>(Set.of("speed", "speed.columns", "speed.errors", "speed.message", "speed.options",
-                "speed.topics")), new TreeSet<>(exported()));
+        assertEquals(
+                new TreeSet<>(Set.of(
+                        "speed", "speed.columns", "speed.errors", "speed.message", "speed.options", "speed.topics")),
+                new TreeSet<>(exported()));
     }
 
     @Test
@@ -42,16 +44,21 @@ class ExportsTest {
         assertTrue(visible.size() > 80, visible::toString);
         Set<String> names = visible.stream().map(Class::getName).collect(Collectors.toSet());
         List<String> hidden = new ArrayList<>();
-        visible.forEach(type -> signatures(type).forEach(signature -> OWN_TYPE.matcher(signature.getTypeName()).results()
-                .map(found -> found.group()).filter(name -> !names.contains(name))
-                .forEach(name -> hidden.add(type.getName() + " shows " + name))));
+        visible.forEach(type -> signatures(type)
+                .forEach(signature -> OWN_TYPE.matcher(signature.getTypeName())
+                        .results()
+                        .map(found -> found.group())
+                        .filter(name -> !names.contains(name))
+                        .forEach(name -> hidden.add(type.getName() + " shows " + name))));
         assertEquals(List.of(), hidden);
     }
 
     private static Set<String> exported() throws IOException {
         try (InputStream file = Files.newInputStream(CLASSES.resolve("module-info.class"))) {
-            return ModuleDescriptor.read(file).exports().stream().filter(one -> !one.isQualified())
-                    .map(ModuleDescriptor.Exports::source).collect(Collectors.toSet());
+            return ModuleDescriptor.read(file).exports().stream()
+                    .filter(one -> !one.isQualified())
+                    .map(ModuleDescriptor.Exports::source)
+                    .collect(Collectors.toSet());
         }
     }
 
@@ -62,7 +69,10 @@ class ExportsTest {
                 inside.filter(file -> file.toString().endsWith(".class")).forEach(files::add);
             }
         }
-        return files.stream().map(ExportsTest::loaded).filter(ExportsTest::isVisible).collect(Collectors.toSet());
+        return files.stream()
+                .map(ExportsTest::loaded)
+                .filter(ExportsTest::isVisible)
+                .collect(Collectors.toSet());
     }
 
     private static Class<?> loaded(Path file) {
@@ -88,22 +98,26 @@ class ExportsTest {
         Stream<Type> parents = Stream.concat(
                 Stream.ofNullable(type.getGenericSuperclass()), Arrays.stream(type.getGenericInterfaces()));
         Stream<Type> fields = Arrays.stream(type.getDeclaredFields())
-                .filter(one -> isShown(one.getModifiers())).map(Field::getGenericType);
-        Stream<Executable> executables = Stream.concat(
-                Arrays.stream(type.getDeclaredConstructors()), Arrays.stream(type.getDeclaredMethods()));
-        Stream<Type> members = executables.filter(one -> isShown(one.getModifiers()) && !one.isSynthetic())
+                .filter(one -> isShown(one.getModifiers()))
+                .map(Field::getGenericType);
+        Stream<Executable> executables =
+                Stream.concat(Arrays.stream(type.getDeclaredConstructors()), Arrays.stream(type.getDeclaredMethods()));
+        Stream<Type> members = executables
+                .filter(one -> isShown(one.getModifiers()) && !one.isSynthetic())
                 .flatMap(ExportsTest::named);
         return Stream.of(parents, bounds(type), fields, members).flatMap(one -> one);
     }
 
     private static Stream<Type> named(Executable member) {
-        Stream<Type> taken = Stream.concat(Arrays.stream(member.getGenericParameterTypes()),
-                Arrays.stream(member.getGenericExceptionTypes()));
+        Stream<Type> taken = Stream.concat(
+                Arrays.stream(member.getGenericParameterTypes()), Arrays.stream(member.getGenericExceptionTypes()));
         Stream<Type> given = member instanceof Method method ? Stream.of(method.getGenericReturnType()) : Stream.of();
         return Stream.of(taken, given, bounds(member)).flatMap(one -> one);
     }
 
     private static Stream<Type> bounds(GenericDeclaration declared) {
-        return Arrays.stream(declared.getTypeParameters()).map(TypeVariable::getBounds).flatMap(Arrays::stream);
+        return Arrays.stream(declared.getTypeParameters())
+                .map(TypeVariable::getBounds)
+                .flatMap(Arrays::stream);
     }
 }

@@ -22,13 +22,17 @@ import speed.options.SendOptions;
 
 /** S-17, S-18: messages whose handler fails are kept, tried again or dropped, as the node's policy says. */
 class FailingHandlersTest extends TwoNodes {
-    private static final SendOptions ACKNOWLEDGED = SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
+    private static final SendOptions ACKNOWLEDGED =
+            SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
 
     private final BlockingQueue<String> handled = new LinkedBlockingQueue<>();
 
     private void reopen(OnError policy, int maxDeliveries) {
         billing.close();
-        billing = root.builder("billing", "analytics").onError(policy).maxDeliveries(maxDeliveries).open();
+        billing = root.builder("billing", "analytics")
+                .onError(policy)
+                .maxDeliveries(maxDeliveries)
+                .open();
     }
 
     private void failFor(String payload, int times) {
@@ -92,7 +96,8 @@ class FailingHandlersTest extends TwoNodes {
         Path dead = root.path().resolve("billing/dead");
         Files.move(dead.resolve("00000001.letter"), dead.resolve("00000001.retry"));
         assertHandled("bad 1", "bad 2");
-        for (long until = System.nanoTime() + SOON.toNanos(); !letters().equals(List.of("00000001.letter"));
+        for (long until = System.nanoTime() + SOON.toNanos();
+                !letters().equals(List.of("00000001.letter"));
                 Thread.onSpinWait()) {
             assertTrue(System.nanoTime() < until, () -> "it is no letter again");
         }
@@ -100,7 +105,8 @@ class FailingHandlersTest extends TwoNodes {
 
     /** As many files as a store may have; what is in them counts for nothing. */
     private Path fullStore() throws IOException {
-        Path dead = Files.createDirectory(root.path().resolve("billing/dead"),
+        Path dead = Files.createDirectory(
+                root.path().resolve("billing/dead"),
                 PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
         for (int number = 1; number <= Limits.MAX_DEAD_LETTERS; number++) {
             Files.createFile(dead.resolve("%08d.letter".formatted(number)));

@@ -41,7 +41,8 @@ class FailureLogTest extends TwoNodes {
             throw new IllegalStateException("no luck");
         });
         String log = logged(ExecutionFailedException.class, Map.of("card", SECRET));
-        assertTrue(log.contains("ERROR speed.spc - service 'fail' failed for 'analytics', request '" + id[0] + "'"), log);
+        assertTrue(
+                log.contains("ERROR speed.spc - service 'fail' failed for 'analytics', request '" + id[0] + "'"), log);
         assertTrue(log.contains("at speed.FailureLogTest"), log);
         assertFalse(log.contains(SECRET), log);
     }
@@ -105,7 +106,8 @@ class FailureLogTest extends TwoNodes {
         billing.onMessage(message -> {
             throw new Speechless();
         });
-        ExecutionFailedException failed = assertThrows(ExecutionFailedException.class,
+        ExecutionFailedException failed = assertThrows(
+                ExecutionFailedException.class,
                 () -> analytics.send("billing", 1, SendOptions.DEFAULT.withAcknowledgement()));
         assertEquals("billing: Speechless", failed.getMessage());
     }

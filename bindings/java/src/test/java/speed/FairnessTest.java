@@ -52,7 +52,7 @@ class FairnessTest extends TwoNodes {
             entered.countDown();
             return released.await(40, TimeUnit.SECONDS);
         });
-        billing.onMessage(message -> { });
+        billing.onMessage(message -> {});
         List<CompletableFuture<Object>> calls = new ArrayList<>();
         for (int call = 0; call < 4; call++) {
             calls.add(analytics.submit("billing", "hold", Map.of(), SOON));
@@ -111,13 +111,15 @@ class FairnessTest extends TwoNodes {
     void callsAreServedWhileThreadsOfTheProgramWaitForMessages() {
         billing.register("one", request -> 1);
         for (int receiver = 0; receiver < 8; receiver++) {
-            Thread thread = new Thread(() -> {
-                try {
-                    billing.receive(SOON.multipliedBy(3));
-                } catch (InterruptedException | NodeClosedException over) {
-                    return;
-                }
-            }, "receiver");
+            Thread thread = new Thread(
+                    () -> {
+                        try {
+                            billing.receive(SOON.multipliedBy(3));
+                        } catch (InterruptedException | NodeClosedException over) {
+                            return;
+                        }
+                    },
+                    "receiver");
             thread.setDaemon(true);
             thread.start();
         }

@@ -20,22 +20,30 @@ public final class FragileServer {
      */
     public static void main(String[] line) throws IOException {
         Path done = Path.of(line[1]);
-        Node node = Node.builder("billing").root(Path.of(line[0])).key(Path.of(line[0], "speed.key"))
-                .allow("analytics").workers(1).onError(OnError.valueOf(line[2]))
-                .maxDeliveries(Integer.parseInt(line[3])).open();
+        Node node = Node.builder("billing")
+                .root(Path.of(line[0]))
+                .key(Path.of(line[0], "speed.key"))
+                .allow("analytics")
+                .workers(1)
+                .onError(OnError.valueOf(line[2]))
+                .maxDeliveries(Integer.parseInt(line[3]))
+                .open();
         node.register("charge", request -> {
             note(done, "charge " + request.requestId());
             Runtime.getRuntime().halt(1);
             return null;
         });
         node.register("total", request -> note(done, "total"));
-        node.register("again", request -> {
-            note(done, "again " + request.redelivered());
-            if (!request.redelivered()) {
-                Runtime.getRuntime().halt(1);
-            }
-            return null;
-        }, ServiceOptions.DEFAULT.withIdempotence());
+        node.register(
+                "again",
+                request -> {
+                    note(done, "again " + request.redelivered());
+                    if (!request.redelivered()) {
+                        Runtime.getRuntime().halt(1);
+                    }
+                    return null;
+                },
+                ServiceOptions.DEFAULT.withIdempotence());
         node.onMessage(message -> {
             note(done, message.payload() + " " + message.deliveries() + " " + message.redelivered());
             if ("poison".equals(message.payload())) {
@@ -60,7 +68,9 @@ public final class FragileServer {
 
     /** Starts one. */
     static Process start(BenchRoot root, Path done, OnError policy, int maxDeliveries) throws IOException {
-        return root.start(FragileServer.class.getName(), java.util.List.of(
-                root.path().toString(), done.toString(), policy.name(), Integer.toString(maxDeliveries)));
+        return root.start(
+                FragileServer.class.getName(),
+                java.util.List.of(
+                        root.path().toString(), done.toString(), policy.name(), Integer.toString(maxDeliveries)));
     }
 }

@@ -33,7 +33,10 @@ class FullInboxTest extends TwoNodes {
 
     @BeforeEach
     void openSender() {
-        sender = root.builder("sender", "analytics", "billing").workers(1).maxLaneBytes(200_000).open();
+        sender = root.builder("sender", "analytics", "billing")
+                .workers(1)
+                .maxLaneBytes(200_000)
+                .open();
         billing.allow("sender");
         analytics.allow("sender");
     }
@@ -133,7 +136,8 @@ class FullInboxTest extends TwoNodes {
         sender.receive(SOON); // one is finished: the lane is read again
         assertTrue(slow.await(20, TimeUnit.SECONDS));
         assertEquals(List.of("quick", "slow"), analytics.services("sender"));
-        if (count(sender, "answers_undelivered") == 0) { // else the worker itself had the time to wait for room, in vain
+        if (count(sender, "answers_undelivered")
+                == 0) { // else the worker itself had the time to wait for room, in vain
             while (!quick.isDone()) {
                 billing.receive(Duration.ofMillis(100));
             }

@@ -60,8 +60,11 @@ class FuturesTest extends TwoNodes {
         analytics.register("slow", request -> hold());
         try (Node single = root.builder("single", "analytics").workers(1).open()) {
             analytics.allow("single");
-            single.register("ask", request ->
-                    failure(single.submit("analytics", "slow", Map.of(), Duration.ofMillis(50))).getClass().getName());
+            single.register(
+                    "ask",
+                    request -> failure(single.submit("analytics", "slow", Map.of(), Duration.ofMillis(50)))
+                            .getClass()
+                            .getName());
             assertEquals(CallTimeoutException.class.getName(), analytics.call("single", "ask", Map.of(), SOON));
             released.countDown();
         }

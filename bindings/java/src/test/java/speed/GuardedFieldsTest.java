@@ -20,10 +20,11 @@ import org.junit.jupiter.api.Test;
 class GuardedFieldsTest {
     private static final Path SOURCES = Path.of("src/main/java/speed");
     private static final Pattern FIELD = Pattern.compile(
-            "^( +)@GuardedBy\\(\"(\\w+)\"\\)\\R(?: +/\\*\\*.*?\\*/\\R)? +[^(;=]*?(\\w+)(?: = [^;]*)?;", Pattern.MULTILINE);
+            "^( +)@GuardedBy\\(\"(\\w+)\"\\)\\R(?: +/\\*\\*.*?\\*/\\R)? +[^(;=]*?(\\w+)(?: = [^;]*)?;",
+            Pattern.MULTILINE);
 
-    private static final Pattern METHOD = Pattern.compile(
-            "^( +)@GuardedBy\\(\"(\\w+)\"\\)\\R +[^(;=]*?(\\w+)\\([^;{]*\\{", Pattern.MULTILINE);
+    private static final Pattern METHOD =
+            Pattern.compile("^( +)@GuardedBy\\(\"(\\w+)\"\\)\\R +[^(;=]*?(\\w+)\\([^;{]*\\{", Pattern.MULTILINE);
 
     /** One method, by the indentation of its braces. */
     private record Method(String header, String body) {}
@@ -51,37 +52,41 @@ class GuardedFieldsTest {
     @Test
     void aMethodThatForgetsTheLockIsFound() {
         String text = """
-                final class Gate {
-                    @GuardedBy("this")
-                    private int count;
+            final class Gate {
+                @GuardedBy("this")
+                private int count;
 
-                    Gate() {
-                        count = 1;
-                    }
-
-                    synchronized void open() {
-                        count++;
-                    }
-
-                    int count() {
-                        return count;
-                    }
+                Gate() {
+                    count = 1;
                 }
-                """;
-        assertEquals(List.of("Gate.java: count() touches count"),
+
+                synchronized void open() {
+                    count++;
+                }
+
+                int count() {
+                    return count;
+                }
+            }
+            """;
+        assertEquals(
+                List.of("Gate.java: count() touches count"),
                 untaken(Path.of("Gate.java"), text, "    ", "this", "count", "\\b(?!\\()"));
     }
 
     private static List<Path> sources() throws IOException {
         try (Stream<Path> files = Files.walk(SOURCES)) {
-            return files.filter(file -> file.toString().endsWith(".java")).sorted().toList();
+            return files.filter(file -> file.toString().endsWith(".java"))
+                    .sorted()
+                    .toList();
         }
     }
 
     private static List<String> untaken(
             Path source, String text, String indent, String lock, String field, String suffix) {
         Pattern touched = Pattern.compile("(?<![\\w.])(?:this\\.|this::)?" + field + suffix);
-        String taking = lock.equals("this") ? "synchronized \\(this\\)"
+        String taking = lock.equals("this")
+                ? "synchronized \\(this\\)"
                 : "synchronized \\(" + lock + "\\)|\\b" + lock + "\\.(lock|tryLock)";
         Pattern takes = Pattern.compile(taking);
         String type = source.getFileName().toString().replace(".java", "");
@@ -91,7 +96,8 @@ class GuardedFieldsTest {
                 .filter(method -> !(lock.equals("this") && method.header.contains("synchronized ")))
                 .filter(method -> !method.header.matches("(?s).*\\b[A-Z]\\w*\\(.*") || method.header.contains(" new "))
                 .filter(method -> !takes.matcher(method.body).find())
-                .map(method -> type + ".java: " + name(method.header) + " touches " + field).toList();
+                .map(method -> type + ".java: " + name(method.header) + " touches " + field)
+                .toList();
     }
 
     private static String name(String header) {
@@ -101,10 +107,12 @@ class GuardedFieldsTest {
 
     /** The methods of a type, whose braces stand at this indentation; constructors are among them. */
     private static List<Method> methods(String text, String indent) {
-        String code = text.replaceAll("(?s)/\\*.*?\\*/", "").replaceAll("//.*", "")
+        String code = text.replaceAll("(?s)/\\*.*?\\*/", "")
+                .replaceAll("//.*", "")
                 .replaceAll("\"(\\\\.|[^\"\\\\\n])*\"(?!\\))", "\"\"");
         Matcher method = Pattern.compile("(?sm)^((?:" + indent + "@[^\\n]*\\n)*" + indent
-                + "(?!return|\\}|@| )[^\\n;={]*?\\([^{;]*?)\\{\\n(.*?)^" + indent + "\\}").matcher(code);
+                        + "(?!return|\\}|@| )[^\\n;={]*?\\([^{;]*?)\\{\\n(.*?)^" + indent + "\\}")
+                .matcher(code);
         List<Method> methods = new ArrayList<>();
         while (method.find()) {
             methods.add(new Method(method.group(1), method.group(2)));

@@ -80,7 +80,8 @@ class HousedMessagingTest {
             return Optional.of(PayloadSchema.of(FILE, false, HousedMessagingTest::check));
         };
         billing = root.builder("billing", "orders")
-                .security(MessageSecurity.NONE.withAudit(lines).withSchemas(schemas)).open();
+                .security(MessageSecurity.NONE.withAudit(lines).withSchemas(schemas))
+                .open();
     }
 
     @AfterEach
@@ -187,8 +188,15 @@ class HousedMessagingTest {
     @Test
     void whoSendsWhatDoesNotFitGetsTheReason() {
         billing.onMessage(this::keep);
-        InvalidArgumentsException refused = assertThrows(InvalidArgumentsException.class, () -> orders.send("billing",
-                "text", SendOptions.DEFAULT.withSchema(ORDER).withAcknowledgement().withTimeout(SOON)));
+        InvalidArgumentsException refused = assertThrows(
+                InvalidArgumentsException.class,
+                () -> orders.send(
+                        "billing",
+                        "text",
+                        SendOptions.DEFAULT
+                                .withSchema(ORDER)
+                                .withAcknowledgement()
+                                .withTimeout(SOON)));
         assertTrue(refused.getMessage().contains("BAD_SCHEMA: amount: is missing"), refused.getMessage());
         assertEquals(List.of("receive orders billing"), lines.recorded);
     }
@@ -207,7 +215,9 @@ class HousedMessagingTest {
     void aFileKeepsWhatANodeDoes() throws IOException, InterruptedException {
         Path file = root.path().resolve("audit.jsonl");
         try (AuditLog log = AuditFile.open(file);
-                Node audited = root.builder("audited", "orders").security(MessageSecurity.NONE.withAudit(log)).open()) {
+                Node audited = root.builder("audited", "orders")
+                        .security(MessageSecurity.NONE.withAudit(log))
+                        .open()) {
             orders.send("audited", "card", PERSONAL);
             assertEquals("card", audited.receive(SOON).payload());
         }

@@ -59,7 +59,9 @@ class InterruptTest extends TwoNodes {
         assertTrue(started.await(20, TimeUnit.SECONDS));
         receiver[0].interrupt();
         ExecutionException ended = assertThrows(ExecutionException.class, () -> waiting.get(20, TimeUnit.SECONDS));
-        assertTrue(ended.getCause() instanceof InterruptedException, ended.getCause().toString());
+        assertTrue(
+                ended.getCause() instanceof InterruptedException,
+                ended.getCause().toString());
         analytics.send("billing", "kept");
         assertEquals("kept", billing.receive(SOON).payload());
     }

@@ -64,7 +64,8 @@ class KilledServerTest {
     }
 
     private static SpeedException failureOf(CompletableFuture<Object> call) {
-        return (SpeedException) assertThrows(ExecutionException.class, () -> call.get(40, TimeUnit.SECONDS)).getCause();
+        return (SpeedException) assertThrows(ExecutionException.class, () -> call.get(40, TimeUnit.SECONDS))
+                .getCause();
     }
 
     @Test
@@ -126,13 +127,19 @@ class KilledServerTest {
         start(OnError.RETRY, 2);
         awaitDeath();
         start(OnError.RETRY, 2);
-        analytics.send("billing", "next", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+        analytics.send(
+                "billing", "next", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
         assertEquals(List.of("poison 1 false", "poison 2 true", "next 1 false"), done());
         try (Stream<Path> letters = Files.list(root.path().resolve("billing/dead"))) {
-            assertEquals(List.of("00000001.letter"), letters.map(file -> file.getFileName().toString()).toList());
+            assertEquals(
+                    List.of("00000001.letter"),
+                    letters.map(file -> file.getFileName().toString()).toList());
         }
         try (Stream<Path> lane = Files.list(root.path().resolve("billing/inbox/analytics"))) {
-            assertEquals(0, lane.filter(file -> file.getFileName().toString().startsWith("deliveries.")).count());
+            assertEquals(
+                    0,
+                    lane.filter(file -> file.getFileName().toString().startsWith("deliveries."))
+                            .count());
         }
     }
 
@@ -142,7 +149,8 @@ class KilledServerTest {
         analytics.send("billing", "poison");
         awaitDeath();
         start(OnError.DROP, 1);
-        analytics.send("billing", "next", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+        analytics.send(
+                "billing", "next", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
         assertEquals(List.of("poison 1 false", "next 1 false"), done());
     }
 }

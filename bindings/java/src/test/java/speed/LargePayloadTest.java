@@ -30,8 +30,11 @@ class LargePayloadTest extends TwoNodes {
     }
 
     private List<Path> files(String receiver, String sender, String ending) throws IOException {
-        try (Stream<Path> files = Files.list(root.path().resolve(receiver).resolve("inbox").resolve(sender))) {
-            return files.filter(file -> file.toString().endsWith(ending)).sorted().toList();
+        try (Stream<Path> files =
+                Files.list(root.path().resolve(receiver).resolve("inbox").resolve(sender))) {
+            return files.filter(file -> file.toString().endsWith(ending))
+                    .sorted()
+                    .toList();
         }
     }
 

@@ -32,17 +32,43 @@ class LayersTest {
     private static final Path SOURCES = Path.of("src/main/java/speed");
     private static final Pattern USE = Pattern.compile(" +(speed\\.\\S+) +-> (speed\\.\\S+) .*");
     /** Each names only what stands before it. */
-    private static final List<String> LAYERS = List.of("speed.errors", "speed.columns", "speed.internal.access",
-            "speed.internal.wire", "speed.internal.message", "speed.message", "speed.options", "speed.internal.segment",
-            "speed.topics", "speed.internal.spi", "speed", "speed.internal.core", "speed.internal.fs",
-            "speed.internal.engine.threads", "speed.internal.engine", "speed.internal.engine.lane",
-            "speed.internal.engine.link", "speed.internal.engine.call", "speed.internal.engine.serve",
-            "speed.internal.engine.deliver", "speed.internal.engine.remote", "speed.internal.engine.send",
-            "speed.internal.topics", "speed.internal.node", "speed.examples", "speed.tool");
-    private static final Set<String> PURE = Set.of("speed.columns", "speed.message", "speed.internal.wire",
-            "speed.internal.segment", "speed.internal.message", "speed.internal.core");
-    private static final Pattern IMPURE = Pattern.compile(
-            "java\\.nio\\.file|java\\.io\\.File|java\\.util\\.Timer|java\\.util\\.concurrent\\.locks"
+    private static final List<String> LAYERS = List.of(
+            "speed.errors",
+            "speed.columns",
+            "speed.internal.access",
+            "speed.internal.wire",
+            "speed.internal.message",
+            "speed.message",
+            "speed.options",
+            "speed.internal.segment",
+            "speed.topics",
+            "speed.internal.spi",
+            "speed",
+            "speed.internal.core",
+            "speed.internal.fs",
+            "speed.internal.engine.threads",
+            "speed.internal.engine",
+            "speed.internal.engine.lane",
+            "speed.internal.engine.link",
+            "speed.internal.engine.call",
+            "speed.internal.engine.serve",
+            "speed.internal.engine.deliver",
+            "speed.internal.engine.remote",
+            "speed.internal.engine.send",
+            "speed.internal.topics",
+            "speed.internal.node",
+            "speed.examples",
+            "speed.tool");
+
+    private static final Set<String> PURE = Set.of(
+            "speed.columns",
+            "speed.message",
+            "speed.internal.wire",
+            "speed.internal.segment",
+            "speed.internal.message",
+            "speed.internal.core");
+    private static final Pattern IMPURE =
+            Pattern.compile("java\\.nio\\.file|java\\.io\\.File|java\\.util\\.Timer|java\\.util\\.concurrent\\.locks"
                     + "|System\\.nanoTime|currentTimeMillis");
 
     @Test
@@ -57,8 +83,9 @@ class LayersTest {
 
     @Test
     void packagesUseOnlyThoseBelow() {
-        packages().forEach((name, used) -> used.forEach(other -> assertTrue(
-                LAYERS.indexOf(other) < LAYERS.indexOf(name), name + " uses " + other)));
+        packages()
+                .forEach((name, used) -> used.forEach(
+                        other -> assertTrue(LAYERS.indexOf(other) < LAYERS.indexOf(name), name + " uses " + other)));
     }
 
     @Test
@@ -68,14 +95,18 @@ class LayersTest {
 
     @Test
     void aCircleIsFoundWhereOneIs() {
-        assertEquals(List.of(Set.of("a", "b", "c")),
+        assertEquals(
+                List.of(Set.of("a", "b", "c")),
                 circles(Map.of("a", Set.of("b"), "b", Set.of("c"), "c", Set.of("a", "d"), "d", Set.of())));
     }
 
     @Test
     void pureLayersTouchNoFilesClocksOrLocks() throws IOException {
         for (Path source : sources()) {
-            String name = SOURCES.getParent().relativize(source.getParent()).toString().replace('/', '.');
+            String name = SOURCES.getParent()
+                    .relativize(source.getParent())
+                    .toString()
+                    .replace('/', '.');
             if (PURE.contains(name)) {
                 Matcher impure = IMPURE.matcher(Files.readString(source));
                 assertTrue(!impure.find(), () -> source + " uses " + impure.group());
@@ -93,11 +124,18 @@ class LayersTest {
     private static Map<String, Set<String>> uses() {
         StringWriter drawn = new StringWriter();
         PrintWriter out = new PrintWriter(drawn);
-        ToolProvider.findFirst("jdeps").orElseThrow()
+        ToolProvider.findFirst("jdeps")
+                .orElseThrow()
                 .run(out, out, "-verbose:class", "-filter:none", "--ignore-missing-deps", CLASSES.toString());
         Map<String, Set<String>> uses = new TreeMap<>();
-        drawn.toString().lines().map(USE::matcher).filter(Matcher::matches).forEach(line ->
-                add(uses, line.group(1).replaceAll("\\$.*", ""), line.group(2).replaceAll("\\$.*", "")));
+        drawn.toString()
+                .lines()
+                .map(USE::matcher)
+                .filter(Matcher::matches)
+                .forEach(line -> add(
+                        uses,
+                        line.group(1).replaceAll("\\$.*", ""),
+                        line.group(2).replaceAll("\\$.*", "")));
         assertTrue(uses.size() > 100, drawn::toString);
         return uses;
     }

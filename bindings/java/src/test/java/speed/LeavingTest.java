@@ -77,7 +77,7 @@ class LeavingTest extends TwoNodes {
             awaits(released);
             return "done";
         });
-        leaver.subscribe("orders.*", event -> { });
+        leaver.subscribe("orders.*", event -> {});
         CompletableFuture<Object> inHand = analytics.submit("leaver", "hold", Map.of(), SOON.multipliedBy(2));
         Thread closing = leave(inHand);
         NodeLeftException refused =
@@ -85,7 +85,10 @@ class LeavingTest extends TwoNodes {
         assertEquals(Execution.NOT_BEGUN, refused.execution());
         assertThrows(NodeLeftException.class, () -> analytics.send("leaver", 1));
         assertThrows(NodeLeftException.class, () -> analytics.ping("leaver"));
-        assertThrows(NodeLeftException.class, () -> leaver.send("leaver", 1), "a node that leaves is no exception to itself");
+        assertThrows(
+                NodeLeftException.class,
+                () -> leaver.send("leaver", 1),
+                "a node that leaves is no exception to itself");
         assertThrows(UnknownNodeException.class, () -> analytics.waitFor("leaver", Duration.ofMillis(1)));
         assertEquals(new Published(List.of(), Map.of()), analytics.publish("orders.new", 1));
         released.countDown();

@@ -27,23 +27,34 @@ import speed.options.SendOptions;
 class LockOrderTest extends TwoNodes {
     /** Under this name stands the one lock that is no monitor: {@code OutgoingLink.lock}. */
     private static final String LINK = "speed.internal.engine.link.OutgoingLink";
-    private static final List<String> ORDER = Stream.of("node.Runtime", "engine.deliver.Delivery", "node.Dispatch",
-            "engine.deliver.DeadLetterBox", "engine.deliver.HeldPayloads", "engine.link.OutgoingLink",
-            "engine.lane.InboundLane",
-            "fs.Registration", "engine.threads.WorkerPool").map(name -> "speed.internal." + name).toList();
+
+    private static final List<String> ORDER = Stream.of(
+                    "node.Runtime",
+                    "engine.deliver.Delivery",
+                    "node.Dispatch",
+                    "engine.deliver.DeadLetterBox",
+                    "engine.deliver.HeldPayloads",
+                    "engine.link.OutgoingLink",
+                    "engine.lane.InboundLane",
+                    "fs.Registration",
+                    "engine.threads.WorkerPool")
+            .map(name -> "speed.internal." + name)
+            .toList();
     /** What a thread owns that holds a {@code ReentrantLock}, or waits for it. */
     private static final String OWNED = "java.util.concurrent.locks.ReentrantLock$NonfairSync";
     /** Where a link takes its lock. */
     private static final Set<String> LOCKING =
             Set.of("sendNotice", "transmitAwake", "sync", "flush", "run", "meets", "rest", "stayAtRest", "end", "shut");
     /** Nothing is taken under these. */
-    private static final Set<String> LAST = Set.of("speed.internal.engine.lane.AcceptedRequest",
+    private static final Set<String> LAST = Set.of(
+            "speed.internal.engine.lane.AcceptedRequest",
             "speed.internal.engine.link.GroupFlush",
             "speed.internal.engine.deliver.Batches",
             "speed.internal.fs.Bell$Ringer",
             "speed.internal.engine.LogLimiter",
             "speed.Cancellation",
             "speed.internal.core.LeastRecentlyUsed");
+
     private static final int LOOKS = 300;
 
     private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
@@ -59,7 +70,7 @@ class LockOrderTest extends TwoNodes {
                 throw new IllegalStateException("a dead letter");
             }
         });
-        billing.subscribe("orders.*", event -> { });
+        billing.subscribe("orders.*", event -> {});
         analytics.segment("billing", 4096, 0);
         List<Thread> load = List.of(inThread(this::calls), inThread(this::messages), inThread(this::grants));
         for (int look = 0; look < LOOKS; look++) {
@@ -89,7 +100,9 @@ class LockOrderTest extends TwoNodes {
                 calls.add(analytics.submit("billing", "echo", Map.of("data", new byte[100 * call]), SOON));
             }
             calls.get(49).cancel(true);
-            calls.forEach(call -> call.exceptionally(withdrawn -> null).orTimeout(20, TimeUnit.SECONDS).join());
+            calls.forEach(call -> call.exceptionally(withdrawn -> null)
+                    .orTimeout(20, TimeUnit.SECONDS)
+                    .join());
         }
     }
 
@@ -126,8 +139,11 @@ class LockOrderTest extends TwoNodes {
         if (hasLink) {
             taken.addAll(link(thread.getStackTrace()));
         }
-        List<String> held = taken.stream().filter(one -> isKnown(one.lock))
-                .sorted(Comparator.comparingInt(Taken::depth).reversed()).map(Taken::lock).toList();
+        List<String> held = taken.stream()
+                .filter(one -> isKnown(one.lock))
+                .sorted(Comparator.comparingInt(Taken::depth).reversed())
+                .map(Taken::lock)
+                .toList();
         seen.addAll(held);
         for (int place = 1; place < held.size(); place++) {
             if (rank(held.get(place - 1)) > rank(held.get(place))) {

@@ -29,7 +29,8 @@ class LocksTest extends TwoNodes {
         call("one");
         List<FileChannel> locked = new ArrayList<>();
         try (Stream<Path> files = Files.walk(root.path())) {
-            for (Path file : files.filter(Files::isRegularFile).filter(Files::isWritable).toList()) {
+            for (Path file :
+                    files.filter(Files::isRegularFile).filter(Files::isWritable).toList()) {
                 FileChannel channel = FileChannel.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE);
                 channel.lock();
                 locked.add(channel);

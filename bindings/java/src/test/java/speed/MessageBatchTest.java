@@ -21,7 +21,8 @@ import speed.options.SendOptions;
 
 /** Messages and events many at a time (L-15). */
 class MessageBatchTest extends TwoNodes {
-    private static final SendOptions ACKNOWLEDGED = SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
+    private static final SendOptions ACKNOWLEDGED =
+            SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
 
     /** Keeps what it took, and tells when there is enough. */
     private static final class Collected implements BatchHandler {
@@ -134,8 +135,8 @@ class MessageBatchTest extends TwoNodes {
             return refused;
         });
         analytics.send("billing", 2, ACKNOWLEDGED);
-        ExecutionFailedException refusal = assertThrows(
-                ExecutionFailedException.class, () -> analytics.send("billing", 3, ACKNOWLEDGED));
+        ExecutionFailedException refusal =
+                assertThrows(ExecutionFailedException.class, () -> analytics.send("billing", 3, ACKNOWLEDGED));
         assertTrue(refusal.getMessage().contains("no odd ones"));
         analytics.send("billing", 4, ACKNOWLEDGED);
     }
@@ -154,10 +155,10 @@ class MessageBatchTest extends TwoNodes {
     void aBatchHandlerIsTheOnlyOne() {
         billing.onBatch(messages -> Map.of());
         Stream.<Runnable>of(
-                () -> billing.onBatch(messages -> Map.of()),
-                () -> billing.onMessage(message -> {}),
-                () -> billing.subscribe("a", message -> {})
-        ).forEach(other -> assertThrows(ConfigurationException.class, other::run));
+                        () -> billing.onBatch(messages -> Map.of()),
+                        () -> billing.onMessage(message -> {}),
+                        () -> billing.subscribe("a", message -> {}))
+                .forEach(other -> assertThrows(ConfigurationException.class, other::run));
         analytics.onMessage(message -> {});
         assertThrows(ConfigurationException.class, () -> analytics.onBatch(messages -> Map.of()));
     }
@@ -196,7 +197,8 @@ class MessageBatchTest extends TwoNodes {
     void aRefusalWhoseTextNoEncodingCarriesIsReportedAndHoldsUpNoBatch() {
         String pairs = "x" + "\uD83D\uDE00".repeat(2000);
         billing.onBatch(messages -> messages.get(0).payload() instanceof String text
-                ? Map.of(0, text.equals("lone") ? "\uD800" : pairs) : Map.of());
+                ? Map.of(0, text.equals("lone") ? "\uD800" : pairs)
+                : Map.of());
         assertThrows(ExecutionFailedException.class, () -> analytics.send("billing", "lone", ACKNOWLEDGED));
         assertThrows(ExecutionFailedException.class, () -> analytics.send("billing", "pairs", ACKNOWLEDGED));
         analytics.send("billing", 1, ACKNOWLEDGED);

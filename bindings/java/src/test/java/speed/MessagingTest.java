@@ -47,12 +47,17 @@ class MessagingTest extends TwoNodes {
     void aMessageOfANamespaceThatIsNotTakenIsRefused() throws Exception {
         BlockingQueue<Object> heard = new LinkedBlockingQueue<>();
         try (Node acme = root.builder("acme").namespace("acme").open();
-                Node other = root.builder("other", "acme").acceptNamespaces("acme").open()) {
+                Node other =
+                        root.builder("other", "acme").acceptNamespaces("acme").open()) {
             billing.allow("acme");
             billing.onMessage(message -> heard.add("of another namespace"));
             other.onMessage(message -> heard.add(message.payload()));
-            Exception refused = assertThrows(InvalidArgumentsException.class,
-                    () -> acme.send("billing", 1L, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON)));
+            Exception refused = assertThrows(
+                    InvalidArgumentsException.class,
+                    () -> acme.send(
+                            "billing",
+                            1L,
+                            SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON)));
             assertTrue(refused.getMessage().contains("OTHER_NAMESPACE"), refused.getMessage());
             acme.send("other", 2L, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
             assertEquals(2L, heard.poll(20, TimeUnit.SECONDS));
@@ -62,9 +67,17 @@ class MessagingTest extends TwoNodes {
     @Test
     void theMetadataThatASenderGivesArrives() throws InterruptedException {
         String id = UUID.randomUUID().toString();
-        analytics.send("billing", 1, SendOptions.DEFAULT.withPriority(9).withTtl(Duration.ofHours(1))
-                .withCorrelationId("c").withCausalityParent(id).withLabels(Map.of("region", "eu"))
-                .withBaggage(Map.of("tenant", "a")).withExtensions(Map.of("x-note", new byte[] {1})));
+        analytics.send(
+                "billing",
+                1,
+                SendOptions.DEFAULT
+                        .withPriority(9)
+                        .withTtl(Duration.ofHours(1))
+                        .withCorrelationId("c")
+                        .withCausalityParent(id)
+                        .withLabels(Map.of("region", "eu"))
+                        .withBaggage(Map.of("tenant", "a"))
+                        .withExtensions(Map.of("x-note", new byte[] {1})));
         Message message = billing.receive(SOON);
         assertEquals(9, message.priority());
         assertEquals(Duration.ofHours(1), message.timeToLive());
@@ -82,7 +95,8 @@ class MessagingTest extends TwoNodes {
     void anAcknowledgementComesAfterTheHandlerReturned() {
         List<Object> handled = new ArrayList<>();
         billing.onMessage(message -> handled.add(message.payload()));
-        analytics.send("billing", "one", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+        analytics.send(
+                "billing", "one", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
         assertEquals(List.of("one"), handled);
     }
 
@@ -105,10 +119,18 @@ class MessagingTest extends TwoNodes {
             goesOn.countDown();
         });
         releasing.start();
-        assertThrows(ExecutionFailedException.class, () -> analytics.send("billing", "late",
-                SendOptions.DEFAULT.withTtl(Duration.ofSeconds(1)).withAcknowledgement().withTimeout(SOON)));
+        assertThrows(
+                ExecutionFailedException.class,
+                () -> analytics.send(
+                        "billing",
+                        "late",
+                        SendOptions.DEFAULT
+                                .withTtl(Duration.ofSeconds(1))
+                                .withAcknowledgement()
+                                .withTimeout(SOON)));
         releasing.join();
-        analytics.send("billing", "last", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+        analytics.send(
+                "billing", "last", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
         assertEquals(List.of("last"), List.copyOf(handled));
     }
 
@@ -117,8 +139,12 @@ class MessagingTest extends TwoNodes {
         billing.onMessage(message -> {
             throw new IllegalStateException("no luck");
         });
-        assertThrows(ExecutionFailedException.class, () -> analytics.send(
-                "billing", "one", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON)));
+        assertThrows(
+                ExecutionFailedException.class,
+                () -> analytics.send(
+                        "billing",
+                        "one",
+                        SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON)));
     }
 
     /** S-11, S-5: whatever the failure says, its sender is told, and the next message is handled. */
@@ -168,7 +194,8 @@ class MessagingTest extends TwoNodes {
     /** M-33. */
     @Test
     void receiveGivesTheMoreUrgentSenderFirstAndKeepsTheOrderOfEach() throws InterruptedException {
-        SendOptions calm = SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON).withPriority(2);
+        SendOptions calm =
+                SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON).withPriority(2);
         try (Node urgent = root.node("urgent")) {
             billing.allow("urgent");
             for (long n = 0; n < 2; n++) {
@@ -189,8 +216,12 @@ class MessagingTest extends TwoNodes {
         BlockingQueue<String> handled = new LinkedBlockingQueue<>();
         CountDownLatch entered = new CountDownLatch(1);
         CountDownLatch goOn = new CountDownLatch(1);
-        try (Node busy = Node.builder("busy").root(root.path()).key(root.path().resolve("speed.key")).workers(1)
-                .allow("analytics", "calm", "urgent").open();
+        try (Node busy = Node.builder("busy")
+                        .root(root.path())
+                        .key(root.path().resolve("speed.key"))
+                        .workers(1)
+                        .allow("analytics", "calm", "urgent")
+                        .open();
                 Node calm = root.node("calm");
                 Node urgent = root.node("urgent")) {
             busy.onMessage(message -> {
@@ -226,8 +257,11 @@ class MessagingTest extends TwoNodes {
     /** L-19: whatever a sender makes of L-6; the others are served meanwhile, and nothing is lost. */
     @Test
     void whatAProgramDoesNotTakeFillsABoundedPartOfItsMemory() throws InterruptedException {
-        try (Node sender = Node.builder("sender").root(root.path()).key(root.path().resolve("speed.key"))
-                .maxLaneBytes(1 << 30).open()) {
+        try (Node sender = Node.builder("sender")
+                .root(root.path())
+                .key(root.path().resolve("speed.key"))
+                .maxLaneBytes(1 << 30)
+                .open()) {
             billing.allow("sender");
             for (int n = 0; n < 300; n++) {
                 sender.send("billing", new byte[(1 << 20) + n]);
@@ -251,8 +285,11 @@ class MessagingTest extends TwoNodes {
 
     @Test
     void aFullInboxIsReportedAfterTheTimeout() throws IOException {
-        try (Node sender = Node.builder("sender").root(root.path()).key(root.path().resolve("speed.key"))
-                .maxLaneBytes(2000).open()) {
+        try (Node sender = Node.builder("sender")
+                .root(root.path())
+                .key(root.path().resolve("speed.key"))
+                .maxLaneBytes(2000)
+                .open()) {
             billing.allow("sender");
             SendOptions brief = SendOptions.DEFAULT.withTimeout(Duration.ofMillis(50));
             assertThrows(InboxFullException.class, () -> {

@@ -68,7 +68,8 @@ class NodeLifeTest extends TwoNodes {
 
     private static long threads() {
         return Thread.getAllStackTraces().keySet().stream()
-                .filter(thread -> thread.getName().startsWith("speed-")).count();
+                .filter(thread -> thread.getName().startsWith("speed-"))
+                .count();
     }
 
     @Test
@@ -77,10 +78,14 @@ class NodeLifeTest extends TwoNodes {
             billing.register("one", request -> 1);
             billing.register("one", request -> 2);
         });
-        Node.Builder other = Node.builder("other").root(root.path()).key(root.path().resolve("speed.key"));
+        Node.Builder other =
+                Node.builder("other").root(root.path()).key(root.path().resolve("speed.key"));
         assertThrows(ConfigurationException.class, () -> other.workers(0).open());
-        assertThrows(ConfigurationException.class,
-                () -> other.workers(1).lease(Duration.ofSeconds(1), Duration.ofSeconds(1)).open());
+        assertThrows(
+                ConfigurationException.class,
+                () -> other.workers(1)
+                        .lease(Duration.ofSeconds(1), Duration.ofSeconds(1))
+                        .open());
         Files.setPosixFilePermissions(root.path().resolve("speed.key"), PosixFilePermissions.fromString("rw-r--r--"));
         assertThrows(KeyFileException.class, () -> root.node("third"));
     }
@@ -89,13 +94,21 @@ class NodeLifeTest extends TwoNodes {
     void diskDurabilityIsRefusedInMemoryAndGivenOnADisk() throws IOException {
         boolean inMemory = root.path().startsWith("/dev/shm");
         if (inMemory) {
-            assertThrows(DurabilityException.class, () -> Node.builder("d").root(root.path())
-                    .key(root.path().resolve("speed.key")).durable().open());
+            assertThrows(
+                    DurabilityException.class,
+                    () -> Node.builder("d")
+                            .root(root.path())
+                            .key(root.path().resolve("speed.key"))
+                            .durable()
+                            .open());
         }
         try (BenchRoot disk = new BenchRoot("target");
                 Node receiver = disk.node("receiver", "sender");
-                Node sender = Node.builder("sender").root(disk.path()).key(disk.path().resolve("speed.key"))
-                        .durable().open()) {
+                Node sender = Node.builder("sender")
+                        .root(disk.path())
+                        .key(disk.path().resolve("speed.key"))
+                        .durable()
+                        .open()) {
             sender.send("receiver", 1, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
             assertEquals(2, receiver.nodes().size());
         }
@@ -104,7 +117,8 @@ class NodeLifeTest extends TwoNodes {
     /** L-22: a wrong answer of the look for FIFOs would stay for the life of a node. */
     @Test
     void ofManyNodesThatStartAtOnceNonePolls() throws Exception {
-        List<String> names = IntStream.range(0, 60).mapToObj(number -> "node" + number).toList();
+        List<String> names =
+                IntStream.range(0, 60).mapToObj(number -> "node" + number).toList();
         ExecutorService threads = Executors.newFixedThreadPool(names.size());
         try {
             List<Callable<Node>> starts = new ArrayList<>();
@@ -129,8 +143,12 @@ class NodeLifeTest extends TwoNodes {
 
     @Test
     void nodesThatPollTalkWithNodesThatRing() {
-        try (Node poller = Node.builder("poller").root(root.path()).key(root.path().resolve("speed.key"))
-                .allow("analytics").polling().open()) {
+        try (Node poller = Node.builder("poller")
+                .root(root.path())
+                .key(root.path().resolve("speed.key"))
+                .allow("analytics")
+                .polling()
+                .open()) {
             analytics.allow("poller");
             poller.register("one", request -> 1);
             analytics.register("two", request -> 2);
@@ -143,9 +161,11 @@ class NodeLifeTest extends TwoNodes {
     @Test
     void aNodeRenewsItsLeaseAfterEachHeartbeatInterval() throws InterruptedException {
         Registry registry = new Registry(
-                root.path().toString(), KeyFiles.load(root.path().resolve("speed.key").toString()));
+                root.path().toString(),
+                KeyFiles.load(root.path().resolve("speed.key").toString()));
         try (Node beating = root.builder("beating")
-                .lease(Duration.ofMillis(3_500), Duration.ofMillis(1_100)).open()) {
+                .lease(Duration.ofMillis(3_500), Duration.ofMillis(1_100))
+                .open()) {
             long deadline = System.nanoTime() + SOON.toNanos();
             long last = registry.live(beating.name()).heartbeatMonotonicMs();
             long shortest = Long.MAX_VALUE;
@@ -164,7 +184,9 @@ class NodeLifeTest extends TwoNodes {
     @Test
     void aProgramIsNotifiedThatItsLeaseIsGone() throws Exception {
         CompletableFuture<SpeedException> lost = new CompletableFuture<>();
-        try (Node loser = root.builder("loser").lease(Duration.ofSeconds(3), Duration.ofMillis(200)).open()) {
+        try (Node loser = root.builder("loser")
+                .lease(Duration.ofSeconds(3), Duration.ofMillis(200))
+                .open()) {
             loser.onLost(lost::complete);
             Files.createFile(Path.of(Names.claimPath(root.path().toString(), "loser", 2)));
             Files.delete(Path.of(Names.entryPath(root.path().toString(), "loser")));
@@ -178,14 +200,17 @@ class NodeLifeTest extends TwoNodes {
     @Test
     void aNodeGoesOnWithItsKeysWhileTheirFileIsNotSound() throws Exception {
         Path key = root.path().resolve("speed.key");
-        try (Node beating = root.builder("beating").allow("analytics")
-                .lease(Duration.ofSeconds(5), Duration.ofMillis(50)).open()) {
+        try (Node beating = root.builder("beating")
+                .allow("analytics")
+                .lease(Duration.ofSeconds(5), Duration.ofMillis(50))
+                .open()) {
             beating.register("one", request -> 1);
             analytics.allow("beating");
             Files.writeString(key, "SPEED-KEY-V1\n\nAAAA");
             long deadline = System.nanoTime() + SOON.toNanos();
             while (!(beating.stats().get("counters") instanceof Map<?, ?> counters
-                    && counters.get("key_files_refused") instanceof Long refused && refused >= 3)) {
+                    && counters.get("key_files_refused") instanceof Long refused
+                    && refused >= 3)) {
                 assertTrue(System.nanoTime() < deadline, "nothing was refused");
                 Thread.sleep(10);
             }

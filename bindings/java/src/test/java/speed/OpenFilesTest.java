@@ -22,7 +22,8 @@ import speed.tool.BenchRoot;
 @Timeout(120)
 class OpenFilesTest {
     private static final Duration SOON = Duration.ofSeconds(20);
-    private static final SendOptions ACKNOWLEDGED = SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
+    private static final SendOptions ACKNOWLEDGED =
+            SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
     private static final int MANY = 24;
     private static final int FEWEST = 4;
     private static final int FILES_EACH = 3;
@@ -74,7 +75,8 @@ class OpenFilesTest {
         List<Node> nodes = others();
         for (int n = 0; n < MANY; n++) {
             hub.send("node." + n, "hello", ACKNOWLEDGED);
-            int segments = OpenFiles.writing(root.path() + "/node.*/inbox/hub/.*[.]lane").size();
+            int segments = OpenFiles.writing(root.path() + "/node.*/inbox/hub/.*[.]lane")
+                    .size();
             assertTrue(segments <= FEWEST, segments + " segments");
             int bells = OpenFiles.writing(root.path() + "/node.*/bell").size();
             assertTrue(bells <= FEWEST, bells + " bells");
@@ -112,6 +114,8 @@ class OpenFilesTest {
 
     @Test
     void aNodeNeedsAFileAtLeast() {
-        assertThrows(ConfigurationException.class, () -> root.builder("other").maxOpenFiles(0).open());
+        assertThrows(
+                ConfigurationException.class,
+                () -> root.builder("other").maxOpenFiles(0).open());
     }
 }

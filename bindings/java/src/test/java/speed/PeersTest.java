@@ -33,21 +33,33 @@ class PeersTest extends TwoNodes {
 
     @Test
     void fabricsFilterListings() {
-        try (Node labelled = Node.builder("labelled").root(root.path()).key(root.path().resolve("speed.key"))
-                .fabrics("Finance").open()) {
-            assertEquals(List.of("labelled"), billing.nodes("Finance").stream().map(NodeInfo::name).toList());
+        try (Node labelled = Node.builder("labelled")
+                .root(root.path())
+                .key(root.path().resolve("speed.key"))
+                .fabrics("Finance")
+                .open()) {
+            assertEquals(
+                    List.of("labelled"),
+                    billing.nodes("Finance").stream().map(NodeInfo::name).toList());
             assertEquals(3, labelled.nodes().size());
         }
     }
 
     @Test
     void anEntryTellsWhoMayWriteAndWhichFamilyItIsOf() {
-        NodeInfo node = new NodeInfo("geo.east", 1, "host", 1, "java", "online", List.of(), List.of("etl.*"),
-                List.of("etl.old"), List.of());
-        assertEquals(List.of(true, false, false),
+        NodeInfo node = new NodeInfo(
+                "geo.east", 1, "host", 1, "java", "online", List.of(), List.of("etl.*"), List.of("etl.old"), List.of());
+        assertEquals(
+                List.of(true, false, false),
                 List.of(node.allows("etl.app"), node.allows("etl.old"), node.allows("shop")));
-        assertEquals(List.of(true, true, true, false, false), List.of(node.isOneOf("geo.east"), node.isOneOf("geo.*"),
-                node.isOneOf("*"), node.isOneOf("geo"), node.isOneOf("east.*")));
+        assertEquals(
+                List.of(true, true, true, false, false),
+                List.of(
+                        node.isOneOf("geo.east"),
+                        node.isOneOf("geo.*"),
+                        node.isOneOf("*"),
+                        node.isOneOf("geo"),
+                        node.isOneOf("east.*")));
     }
 
     @Test
@@ -68,7 +80,8 @@ class PeersTest extends TwoNodes {
         billing.close(Duration.ZERO);
         released.countDown();
         ExecutionException error = assertThrows(ExecutionException.class, () -> call.get(20, TimeUnit.SECONDS));
-        assertTrue(error.getCause() instanceof NodeLeftException, error.getCause().toString());
+        assertTrue(
+                error.getCause() instanceof NodeLeftException, error.getCause().toString());
     }
 
     private static boolean waited(CountDownLatch latch) {

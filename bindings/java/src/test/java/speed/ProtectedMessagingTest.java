@@ -41,11 +41,13 @@ class ProtectedMessagingTest {
     private static final Duration SOON = Duration.ofSeconds(20);
     private static final Map<String, Object> ORDER = Map.of("amount", 1000L, "card", "4111-1111");
 
-    private final MessageKey signer = MessageKey.generate("orders-1", Algorithm.ED25519)
-            .withBounds(KeyBounds.NONE.withPublishers("orders"));
+    private final MessageKey signer =
+            MessageKey.generate("orders-1", Algorithm.ED25519).withBounds(KeyBounds.NONE.withPublishers("orders"));
     private final MessageKey reader = MessageKey.generate("billing-1", Algorithm.X25519);
-    private final Protection both = Protection.NONE.encryptTo(reader.publicPart()).signWith(signer);
-    private final SendOptions acknowledged = SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
+    private final Protection both =
+            Protection.NONE.encryptTo(reader.publicPart()).signWith(signer);
+    private final SendOptions acknowledged =
+            SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
     private BenchRoot root;
     private Node orders;
     private Node billing;
@@ -54,8 +56,10 @@ class ProtectedMessagingTest {
     void open() throws IOException {
         root = new BenchRoot(null);
         orders = root.node("orders", "billing");
-        billing = root.builder("billing", "orders").security(MessageSecurity.NONE.withKeys(reader)
-                .withPolicy(SignaturePolicy.REQUIRE, signer.publicPart())).open();
+        billing = root.builder("billing", "orders")
+                .security(
+                        MessageSecurity.NONE.withKeys(reader).withPolicy(SignaturePolicy.REQUIRE, signer.publicPart()))
+                .open();
     }
 
     @AfterEach
@@ -69,7 +73,10 @@ class ProtectedMessagingTest {
     void aMessageIsVerifiedAndOpenedBeforeItsHandlerHasIt() {
         List<Message> handled = new ArrayList<>();
         billing.onMessage(handled::add);
-        orders.send("billing", ORDER, acknowledged.withProtection(both.compressed("gzip").classified("restricted")));
+        orders.send(
+                "billing",
+                ORDER,
+                acknowledged.withProtection(both.compressed("gzip").classified("restricted")));
         Message message = handled.get(0);
         assertEquals(ORDER, message.payload());
         assertEquals("orders-1", message.signedBy());
@@ -82,8 +89,8 @@ class ProtectedMessagingTest {
     void whoSendsWithoutASignatureGetsTheCode() throws InterruptedException {
         List<Message> handled = new ArrayList<>();
         billing.onMessage(handled::add);
-        InvalidArgumentsException refused = assertThrows(InvalidArgumentsException.class,
-                () -> orders.send("billing", ORDER, acknowledged));
+        InvalidArgumentsException refused =
+                assertThrows(InvalidArgumentsException.class, () -> orders.send("billing", ORDER, acknowledged));
         assertTrue(refused.getMessage().contains("UNSIGNED: "), refused.getMessage());
         assertEquals(List.of(), handled);
     }
@@ -115,7 +122,10 @@ class ProtectedMessagingTest {
         BlockingQueue<Message> events = new LinkedBlockingQueue<>();
         billing.subscribe("orders.*", events::add);
         orders.publish("orders.created", "not signed");
-        assertEquals(1, orders.publish("orders.created", ORDER, SendOptions.DEFAULT.withProtection(both)).count());
+        assertEquals(
+                1,
+                orders.publish("orders.created", ORDER, SendOptions.DEFAULT.withProtection(both))
+                        .count());
         assertEquals(ORDER, events.poll(20, TimeUnit.SECONDS).payload());
     }
 
@@ -145,7 +155,8 @@ class ProtectedMessagingTest {
         Path file = Files.createTempFile("large", null);
         try (var channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
             channel.write(ByteBuffer.allocate(1), Limits.MAX_PAYLOAD_BYTES);
-            assertThrows(NotAvailableException.class,
+            assertThrows(
+                    NotAvailableException.class,
                     () -> orders.send("billing", file, SendOptions.DEFAULT.withProtection(both)));
         } finally {
             Files.delete(file);

@@ -47,7 +47,11 @@ class PublishBatchTest extends TwoNodes {
 
     @Test
     void manyPayloadsAreOneEvent() throws InterruptedException {
-        assertEquals(List.of("billing"), analytics.publishBatch("orders.made", Arrays.asList(1, "two", null)).delivered());
+        assertEquals(
+                List.of("billing"),
+                analytics
+                        .publishBatch("orders.made", Arrays.asList(1, "two", null))
+                        .delivered());
         Message event = next();
         assertEquals("application/x-speed-batch", event.contentType());
         assertEquals(Arrays.asList(1L, "two", null), event.payloads());
@@ -83,8 +87,10 @@ class PublishBatchTest extends TwoNodes {
         analytics.publishBatch("orders.made", orders);
         Message event = next();
         assertEquals(orders, event.payloads(Order.class));
-        assertEquals("BAD_MESSAGE: payloads[0] must be String, not Map",
-                assertThrows(WireException.class, () -> event.payloads(String.class)).getMessage());
+        assertEquals(
+                "BAD_MESSAGE: payloads[0] must be String, not Map",
+                assertThrows(WireException.class, () -> event.payloads(String.class))
+                        .getMessage());
     }
 
     @Test
@@ -92,12 +98,15 @@ class PublishBatchTest extends TwoNodes {
         analytics.publishBatch("orders.made", List.of(1));
         Message event = next();
         assertThrows(UnsupportedOperationException.class, () -> event.payloads().add(2));
-        assertThrows(UnsupportedOperationException.class, () -> event.payloads(Long.class).add(2L));
+        assertThrows(
+                UnsupportedOperationException.class,
+                () -> event.payloads(Long.class).add(2L));
     }
 
     @Test
     void theOptionsOfABatchAreThoseOfAnEvent() throws InterruptedException {
-        analytics.publishBatch("orders.made", List.of(1), SendOptions.DEFAULT.withPriority(9).withCorrelationId("c"));
+        analytics.publishBatch(
+                "orders.made", List.of(1), SendOptions.DEFAULT.withPriority(9).withCorrelationId("c"));
         Message event = next();
         assertEquals(9, event.priority());
         assertEquals("c", event.correlationId());
@@ -106,9 +115,14 @@ class PublishBatchTest extends TwoNodes {
     @Test
     void payloadsForSeveralTopicsAreOneEventOfEachInTheOrderOfTheirFirst() throws InterruptedException {
         Map<String, Published> published = analytics.publishBatch(List.of(
-                Map.entry("orders.paid", 1), Map.entry("orders.made", 2), Map.entry("stock.low", 3), Map.entry("orders.paid", 4)));
+                Map.entry("orders.paid", 1),
+                Map.entry("orders.made", 2),
+                Map.entry("stock.low", 3),
+                Map.entry("orders.paid", 4)));
         assertEquals(List.of("orders.paid", "orders.made", "stock.low"), List.copyOf(published.keySet()));
-        assertEquals(List.of(1, 1, 0), published.values().stream().map(Published::count).toList());
+        assertEquals(
+                List.of(1, 1, 0),
+                published.values().stream().map(Published::count).toList());
         Message paid = next();
         assertEquals("orders.paid", paid.topic());
         assertEquals(List.of(1L, 4L), paid.payloads());
@@ -125,10 +139,12 @@ class PublishBatchTest extends TwoNodes {
     @Test
     void whatCannotBeEncodedKeepsAllBack() throws InterruptedException {
         Map.Entry<String, Object> sound = Map.entry("orders.made", 1);
-        assertThrows(UnserialisableException.class,
+        assertThrows(
+                UnserialisableException.class,
                 () -> analytics.publishBatch(List.of(sound, Map.entry("orders.paid", new Object()))));
         assertThrows(InvalidNameException.class, () -> analytics.publishBatch(List.of(sound, Map.entry("a..b", 1))));
-        assertThrows(BatchException.class,
+        assertThrows(
+                BatchException.class,
                 () -> analytics.publishBatch("orders.made", Collections.nCopies((1 << 16) + 1, 1)));
         analytics.publish("orders.made", "behind them");
         assertEquals("behind them", next().payload());
@@ -139,8 +155,10 @@ class PublishBatchTest extends TwoNodes {
         MessageKey key = MessageKey.generate("made-only", Algorithm.ED25519)
                 .withBounds(KeyBounds.NONE.withTopics("orders.made"));
         SendOptions signed = SendOptions.DEFAULT.withProtection(Protection.NONE.signWith(key));
-        assertThrows(MessageException.class, () -> analytics.publishBatch(
-                List.of(Map.entry("orders.made", 1), Map.entry("orders.paid", 2)), signed));
+        assertThrows(
+                MessageException.class,
+                () -> analytics.publishBatch(
+                        List.of(Map.entry("orders.made", 1), Map.entry("orders.paid", 2)), signed));
         analytics.publish("orders.made", "behind them");
         assertEquals("behind them", next().payload());
     }
@@ -180,12 +198,17 @@ class PublishBatchTest extends TwoNodes {
         MessageKey reader = MessageKey.generate("reader-1", Algorithm.X25519);
         SendOptions both = SendOptions.DEFAULT.withProtection(
                 Protection.NONE.encryptTo(reader.publicPart()).signWith(signer).compressed("gzip"));
-        MessageSecurity security = MessageSecurity.NONE.withKeys(reader)
-                .withPolicy(SignaturePolicy.REQUIRE, signer.publicPart());
+        MessageSecurity security =
+                MessageSecurity.NONE.withKeys(reader).withPolicy(SignaturePolicy.REQUIRE, signer.publicPart());
         BlockingQueue<Message> opened = new LinkedBlockingQueue<>();
-        try (Node secured = root.builder("secured", "analytics").security(security).open()) {
+        try (Node secured =
+                root.builder("secured", "analytics").security(security).open()) {
             secured.subscribe("orders.*", opened::add);
-            assertEquals(2, analytics.publishBatch("orders.made", List.of("one", "two"), both).count());
+            assertEquals(
+                    2,
+                    analytics
+                            .publishBatch("orders.made", List.of("one", "two"), both)
+                            .count());
             analytics.publishBatch(List.of(Map.entry("orders.paid", 3)), both);
             Message event = opened.poll(20, TimeUnit.SECONDS);
             assertEquals(List.of("one", "two"), event.payloads());

@@ -32,7 +32,7 @@ class PublishingTest extends TwoNodes {
         billing.allow("publisher");
         analytics.allow("publisher");
         billing.subscribe("orders.*", got::add);
-        billing.onMessage(message -> { }); // one that is acknowledged shows that the event before it is committed
+        billing.onMessage(message -> {}); // one that is acknowledged shows that the event before it is committed
         analytics.subscribe("orders.*", event -> {
             try {
                 released.await(50, TimeUnit.SECONDS);
@@ -43,7 +43,10 @@ class PublishingTest extends TwoNodes {
         Published first = publisher.publish("orders.new", LARGE);
         assertEquals(List.of("analytics", "billing"), first.delivered());
         assertNotNull(got.poll(20, TimeUnit.SECONDS));
-        publisher.send("billing", "behind it", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+        publisher.send(
+                "billing",
+                "behind it",
+                SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
     }
 
     @AfterEach
@@ -54,28 +57,32 @@ class PublishingTest extends TwoNodes {
 
     @Test
     void whoHasNoRoomHoldsUpNoOther() throws Exception {
-        FutureTask<Published> publishing = new FutureTask<>(() ->
-                publisher.publish("orders.new", LARGE, SendOptions.DEFAULT.withTimeout(Duration.ofSeconds(50))));
+        FutureTask<Published> publishing = new FutureTask<>(
+                () -> publisher.publish("orders.new", LARGE, SendOptions.DEFAULT.withTimeout(Duration.ofSeconds(50))));
         Thread thread = new Thread(publishing, "publishing");
         thread.setDaemon(true);
         thread.start();
         assertNotNull(got.poll(20, TimeUnit.SECONDS), "billing waits for analytics");
         assertFalse(publishing.isDone());
         released.countDown();
-        assertEquals(List.of("analytics", "billing"), publishing.get(30, TimeUnit.SECONDS).delivered());
+        assertEquals(
+                List.of("analytics", "billing"),
+                publishing.get(30, TimeUnit.SECONDS).delivered());
     }
 
     @Test
     void whoHasNoRoomInTimeIsReported() throws InterruptedException {
-        Published published = publisher.publish(
-                "orders.new", LARGE, SendOptions.DEFAULT.withTimeout(Duration.ofMillis(50)));
+        Published published =
+                publisher.publish("orders.new", LARGE, SendOptions.DEFAULT.withTimeout(Duration.ofMillis(50)));
         assertEquals(new Published(List.of("billing"), Map.of("analytics", "INBOX_FULL")), published);
         assertNotNull(got.poll(20, TimeUnit.SECONDS));
     }
 
     @Test
     void whoHasNoRoomIsLeftOutAtOnceWhereThePublisherWantsThat() {
-        Published published = publisher.publish("orders.new", LARGE,
+        Published published = publisher.publish(
+                "orders.new",
+                LARGE,
                 SendOptions.DEFAULT.withTimeout(Duration.ofHours(1)).withDropIfFull());
         assertEquals(new Published(List.of("billing"), Map.of("analytics", "INBOX_FULL")), published);
     }
@@ -83,9 +90,9 @@ class PublishingTest extends TwoNodes {
     @Test
     void aSubscriberThatDoesNotAllowThePublisherIsReported() {
         try (Node other = root.node("other")) {
-            other.subscribe("invoices.*", event -> { });
-            assertEquals(new Published(List.of(), Map.of("other", "ACCESS_DENIED")),
-                    publisher.publish("invoices.new", 1));
+            other.subscribe("invoices.*", event -> {});
+            assertEquals(
+                    new Published(List.of(), Map.of("other", "ACCESS_DENIED")), publisher.publish("invoices.new", 1));
         }
     }
 }

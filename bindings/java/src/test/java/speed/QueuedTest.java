@@ -44,9 +44,21 @@ class QueuedTest {
         LaunchingConnector launcher = Bootstrap.virtualMachineManager().defaultConnector();
         Map<String, Connector.Argument> arguments = launcher.defaultArguments();
         arguments.get("options").setValue("-XX:+UseSerialGC -cp " + System.getProperty("java.class.path"));
-        arguments.get("main").setValue(String.join(" ", Agent.class.getName(), "--name", "billing", "--workers", "1",
-                "--root", root.path().toString(), "--key", root.path().resolve("speed.key").toString(),
-                "--allow", "analytics"));
+        arguments
+                .get("main")
+                .setValue(String.join(
+                        " ",
+                        Agent.class.getName(),
+                        "--name",
+                        "billing",
+                        "--workers",
+                        "1",
+                        "--root",
+                        root.path().toString(),
+                        "--key",
+                        root.path().resolve("speed.key").toString(),
+                        "--allow",
+                        "analytics"));
         server = launcher.launch(arguments);
     }
 
@@ -88,7 +100,8 @@ class QueuedTest {
             EventSet events = server.eventQueue().remove(SOON_MS);
             assertNotNull(events, "no request was started");
             for (Event event : events) {
-                if (event instanceof MethodEntryEvent held && held.method().name().equals("begin")) {
+                if (event instanceof MethodEntryEvent held
+                        && held.method().name().equals("begin")) {
                     held.request().disable(); // other threads are not to be held
                     return held;
                 }

@@ -26,7 +26,8 @@ class RequestTest {
     }
 
     private static InvalidArgumentsException refusal(Class<?> type, Object value) {
-        return assertThrows(InvalidArgumentsException.class, () -> request(value).get("a", type));
+        return assertThrows(
+                InvalidArgumentsException.class, () -> request(value).get("a", type));
     }
 
     @Test
@@ -46,17 +47,25 @@ class RequestTest {
     void whatDoesNotFitIsNamedWithTheArgument() {
         InvalidArgumentsException error = refusal(Integer.class, 1L << 31);
         assertEquals("tax: argument 'a' must be Integer, not a number beyond its range", error.getMessage());
-        assertEquals(Map.of("argument", "a", "expected", "Integer", "given", "a number beyond its range"), error.details());
-        assertEquals("tax: argument 'a' must be Double, not a whole number that would lose digits",
+        assertEquals(
+                Map.of("argument", "a", "expected", "Integer", "given", "a number beyond its range"), error.details());
+        assertEquals(
+                "tax: argument 'a' must be Double, not a whole number that would lose digits",
                 refusal(Double.class, (1L << 53) + 1).getMessage());
-        assertEquals("tax: argument 'a' must be Long, not Boolean", refusal(long.class, true).getMessage());
-        assertEquals("tax: argument 'a'[1].y is missing: it must be double",
-                refusal(Point[].class, List.of(Map.of("x", 1L, "y", 2L), Map.of("x", 1L))).getMessage());
+        assertEquals(
+                "tax: argument 'a' must be Long, not Boolean",
+                refusal(long.class, true).getMessage());
+        assertEquals(
+                "tax: argument 'a'[1].y is missing: it must be double",
+                refusal(Point[].class, List.of(Map.of("x", 1L, "y", 2L), Map.of("x", 1L)))
+                        .getMessage());
     }
 
     @Test
     void whatIsMissingDiffersFromWhatIsNull() {
-        assertEquals("tax: argument 'a' must be Double, not null", refusal(Double.class, null).getMessage());
+        assertEquals(
+                "tax: argument 'a' must be Double, not null",
+                refusal(Double.class, null).getMessage());
         InvalidArgumentsException error =
                 assertThrows(InvalidArgumentsException.class, () -> request(1L).get("b", Double.class));
         assertEquals("tax: argument 'b' is missing", error.getMessage());
@@ -67,8 +76,12 @@ class RequestTest {
     void anArgumentMayBeLeftOutWhereTheServiceSaysSo() {
         assertEquals(0.18, request(1L).getOr("rate", Double.class, 0.18));
         assertEquals(1.0, request(1L).getOr("a", Double.class, 0.18));
-        assertEquals("tax: argument 'a' must be Double, not null", assertThrows(InvalidArgumentsException.class,
-                () -> request(null).getOr("a", Double.class, 0.18)).getMessage());
+        assertEquals(
+                "tax: argument 'a' must be Double, not null",
+                assertThrows(
+                                InvalidArgumentsException.class,
+                                () -> request(null).getOr("a", Double.class, 0.18))
+                        .getMessage());
         assertEquals(Optional.empty(), request(null).find("a", Double.class));
         assertEquals(Optional.empty(), request(1L).find("rate", Double.class));
         assertEquals(Optional.of(1.0), request(1L).find("a", Double.class));

@@ -52,7 +52,8 @@ class RootInitTest {
     @Test
     void makesWhatTwoNodesNeedToTalk() {
         Path made = Root.init(root, key);
-        try (Node adder = Node.builder("adder").root(made).key(key).allow("asker").open();
+        try (Node adder =
+                        Node.builder("adder").root(made).key(key).allow("asker").open();
                 Node asker = Node.builder("asker").root(made).key(key).open()) {
             adder.register("addOne", request -> request.get("x", Long.class) + 1);
             assertEquals(42L, asker.call("adder", "addOne", Map.of("x", 41)));
@@ -90,7 +91,8 @@ class RootInitTest {
     @Test
     void manyAtOnceAgreeOnOneKey() throws InterruptedException {
         Set<String> seen = ConcurrentHashMap.newKeySet();
-        List<Thread> threads = IntStream.range(0, 8).mapToObj(index -> new Thread(() -> seen.add(keyAfterInit())))
+        List<Thread> threads = IntStream.range(0, 8)
+                .mapToObj(index -> new Thread(() -> seen.add(keyAfterInit())))
                 .collect(Collectors.toList());
         threads.forEach(Thread::start);
         for (Thread thread : threads) {
@@ -110,8 +112,8 @@ class RootInitTest {
 
     @Test
     void whatAKilledProcessLeftNextToTheKeyIsTakenAway() throws IOException {
-        Files.createDirectory(root.getParent(),
-                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+        Files.createDirectory(
+                root.getParent(), PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
         Path other = root.getParent().resolve("own.key");
         Files.writeString(root.getParent().resolve("own.key.new"), "half a key");
         Root.init(root, other);
@@ -147,7 +149,11 @@ class RootInitTest {
 
     @Test
     void nothingForARootOrAKeyIsRefusedByName() {
-        assertTrue(assertThrows(RuntimeException.class, () -> Root.init(null)).getMessage().contains("root"));
-        assertTrue(assertThrows(RuntimeException.class, () -> Root.init(root, null)).getMessage().contains("key"));
+        assertTrue(assertThrows(RuntimeException.class, () -> Root.init(null))
+                .getMessage()
+                .contains("root"));
+        assertTrue(assertThrows(RuntimeException.class, () -> Root.init(root, null))
+                .getMessage()
+                .contains("key"));
     }
 }

@@ -56,14 +56,15 @@ class RowServiceTest {
     private static Object answered(Object... answers) throws Exception {
         List<Object> left = new ArrayList<>(Arrays.asList(answers));
         return Service.byRow(request -> {
-            Object next = left.remove(0);
-            if (next instanceof Error error) {
-                throw error;
-            } else if (next instanceof Exception failure) {
-                throw failure;
-            }
-            return next;
-        }).invoke(rows(answers.length));
+                    Object next = left.remove(0);
+                    if (next instanceof Error error) {
+                        throw error;
+                    } else if (next instanceof Exception failure) {
+                        throw failure;
+                    }
+                    return next;
+                })
+                .invoke(rows(answers.length));
     }
 
     private static CallException refusal(Object... answers) {
@@ -91,12 +92,14 @@ class RowServiceTest {
 
     @Test
     void theKindOfAColumnIsThatOfItsFirstValue() throws Exception {
-        assertEquals(Arrays.asList(1L, null, 3L, 4L, 5L), values(answered(1, null, 3L, (short) 4, (byte) 5), Kind.INT64));
+        assertEquals(
+                Arrays.asList(1L, null, 3L, 4L, 5L), values(answered(1, null, 3L, (short) 4, (byte) 5), Kind.INT64));
         assertEquals(List.of(1.5, 2.0, 0x1p63), values(answered(1.5f, 2L, TWO_63), Kind.FLOAT64));
         assertEquals(List.of(true), values(answered(true), Kind.BOOL));
         assertEquals(List.of(Instant.EPOCH), values(answered(Instant.EPOCH), Kind.TIMESTAMP));
         assertEquals(Arrays.asList(null, null), values(answered(null, null), Kind.FLOAT64));
-        assertEquals(List.of("00000000-0000-0000-0000-000000000001", "t"), values(answered(new UUID(0, 1), "t"), Kind.UTF8));
+        assertEquals(
+                List.of("00000000-0000-0000-0000-000000000001", "t"), values(answered(new UUID(0, 1), "t"), Kind.UTF8));
     }
 
     @Test
@@ -113,8 +116,13 @@ class RowServiceTest {
         assertEquals(List.of(38, 19), List.of(fine.precision(), fine.scale()));
         Column large = (Column) answered(new BigDecimal("1e37"), new BigDecimal("1.00"));
         assertEquals(List.of(38, 0), List.of(large.precision(), large.scale()));
-        assertEquals(1L, refusal(BigDecimal.ONE, new BigDecimal("1e38")).details().get("row"));
-        assertEquals(0L, refusal(new BigDecimal("1e20"), new BigDecimal("1e-19")).details().get("row"));
+        assertEquals(
+                1L, refusal(BigDecimal.ONE, new BigDecimal("1e38")).details().get("row"));
+        assertEquals(
+                0L,
+                refusal(new BigDecimal("1e20"), new BigDecimal("1e-19"))
+                        .details()
+                        .get("row"));
     }
 
     @Test
@@ -131,8 +139,8 @@ class RowServiceTest {
 
     @Test
     void recordsMakeAColumnForEachComponent() throws Exception {
-        Map<?, ?> columns = (Map<?, ?>) answered(
-                new Tax(BigDecimal.ONE, Optional.empty()), new Tax(BigDecimal.TEN, Optional.of("high")));
+        Map<?, ?> columns = (Map<?, ?>)
+                answered(new Tax(BigDecimal.ONE, Optional.empty()), new Tax(BigDecimal.TEN, Optional.of("high")));
         assertEquals(Kind.DECIMAL, ((Column) columns.get("amount")).kind());
         assertEquals(Arrays.asList(null, "high"), values(columns.get("note"), Kind.UTF8));
     }
@@ -152,7 +160,8 @@ class RowServiceTest {
         assertEquals(1L, refusal(Map.of("a", 1), 7).details().get("row"));
         assertEquals(1L, refusal(Map.of("a", 1), Map.of(7, 1)).details().get("row"));
         assertEquals(1L, refusal(Map.of("a", 1), Map.of("a", "t")).details().get("row"));
-        assertEquals("row 1: the result is Thread, of which there is no column",
+        assertEquals(
+                "row 1: the result is Thread, of which there is no column",
                 refusal(null, new Thread()).getMessage());
     }
 
@@ -162,8 +171,13 @@ class RowServiceTest {
         assertInstanceOf(ExecutionFailedException.class, failed);
         assertEquals("row 1: IllegalStateException: negative", failed.getMessage());
         assertEquals(Map.of("row", 1L, "exception", "IllegalStateException"), failed.details());
-        for (Throwable thrown : List.of(new AssertionError("wrong"), new StackOverflowError(), new Exception(),
-                new NoClassDefFoundError(), new CancellationException(), new InterruptedException())) {
+        for (Throwable thrown : List.of(
+                new AssertionError("wrong"),
+                new StackOverflowError(),
+                new Exception(),
+                new NoClassDefFoundError(),
+                new CancellationException(),
+                new InterruptedException())) {
             CallException named = refusal(1, thrown);
             assertEquals("EXECUTION_FAILED", named.code());
             assertEquals(1L, named.details().get("row"));
@@ -180,13 +194,16 @@ class RowServiceTest {
             assertEquals(List.of("INVALID_ARGUMENTS", "row 1: no"), List.of(error.code(), error.getMessage()));
             assertEquals(Map.of("why", "asked", "row", 1L), error.details());
         }
-        for (Object declared : List.of(new ApplicationException("SOLD", "no", details), Response.error("SOLD", "no", details))) {
+        for (Object declared :
+                List.of(new ApplicationException("SOLD", "no", details), Response.error("SOLD", "no", details))) {
             CallException error = refusal(1, declared);
             assertEquals(List.of("SOLD", "row 1: no"), List.of(error.code(), error.getMessage()));
             assertInstanceOf(ApplicationException.class, error);
         }
         for (String code : List.of("TIMEOUT", "LEAVING", "EXECUTION_FAILED", "no code", "")) {
-            assertEquals("EXECUTION_FAILED", refusal(1, Response.error(code, null, null)).code());
+            assertEquals(
+                    "EXECUTION_FAILED",
+                    refusal(1, Response.error(code, null, null)).code());
         }
     }
 
@@ -196,8 +213,10 @@ class RowServiceTest {
         nested.about("shop", "order");
         CallException error = refusal(1, nested);
         assertEquals("EXECUTION_FAILED", error.code());
-        assertEquals(Map.of("cause", "INVALID_ARGUMENTS", "node", "shop", "service", "order", "row", 1L), error.details());
-        assertEquals("TIMEOUT", refusal(new CallTimeoutException("late")).details().get("cause"));
+        assertEquals(
+                Map.of("cause", "INVALID_ARGUMENTS", "node", "shop", "service", "order", "row", 1L), error.details());
+        assertEquals(
+                "TIMEOUT", refusal(new CallTimeoutException("late")).details().get("cause"));
     }
 
     @Test

@@ -36,7 +36,8 @@ class RowVectorsTest {
         Contract one = new Contract(published);
         List<?> rows = (List<?>) one.value("rows");
         return switch (kind(one, "kind")) {
-            case DECIMAL -> Column.decimals((int) one.number("precision"), (int) one.number("scale"), (List<BigDecimal>) rows);
+            case DECIMAL ->
+                Column.decimals((int) one.number("precision"), (int) one.number("scale"), (List<BigDecimal>) rows);
             case FLOAT64 -> Column.of(Kind.FLOAT64, floats(rows));
             default -> Column.of(kind(one, "kind"), rows);
         };
@@ -70,7 +71,9 @@ class RowVectorsTest {
     private static Object answered(Contract one) throws Exception {
         List<?> answers = (List<?>) one.get("answers");
         Map<String, Object> batch = new LinkedHashMap<>();
-        one.object("arguments").values().forEach((name, published) -> batch.put((String) name, column((Map<?, ?>) published)));
+        one.object("arguments")
+                .values()
+                .forEach((name, published) -> batch.put((String) name, column((Map<?, ?>) published)));
         batch.put("row", Column.of(LongStream.range(0, answers.size()).toArray()));
         Service row = request -> answer(request, answers.get(request.get("row", int.class)));
         Kind declared = kind(one, "declares");

@@ -35,7 +35,8 @@ import speed.options.SendOptions;
 /** Payloads that go in segments between two nodes (G-12 to G-20). */
 class SegmentedTest extends TwoNodes {
     private static final int SMALL_SEGMENT = 4096;
-    private static final SendOptions ACKNOWLEDGED = SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
+    private static final SendOptions ACKNOWLEDGED =
+            SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
 
     private final Random random = new Random(1);
 
@@ -126,8 +127,10 @@ class SegmentedTest extends TwoNodes {
     @Test
     void whatComesAfterAPayloadInSegmentsIsHandledAfterIt() throws InterruptedException {
         BlockingQueue<Integer> sizes = new LinkedBlockingQueue<>();
-        billing.onMessage(message -> sizes.add(message.payload() instanceof LargePayload large
-                ? (int) large.size() : ((byte[]) message.payload()).length));
+        billing.onMessage(message -> sizes.add(
+                message.payload() instanceof LargePayload large
+                        ? (int) large.size()
+                        : ((byte[]) message.payload()).length));
         for (int round = 0; round < 3; round++) {
             analytics.send("billing", new byte[70 << 20], SendOptions.DEFAULT.withTimeout(SOON));
             analytics.send("billing", new byte[1]);
@@ -185,7 +188,9 @@ class SegmentedTest extends TwoNodes {
             }
         }));
         Message message = billing.receive(SOON);
-        assertEquals("LargePayload of " + payload.length + " bytes", message.payload().toString());
+        assertEquals(
+                "LargePayload of " + payload.length + " bytes",
+                message.payload().toString());
         assertArrayEquals(payload, message.payloadBytes());
         assertTrue(restarted[0]);
     }
@@ -203,13 +208,26 @@ class SegmentedTest extends TwoNodes {
     @Test
     void aPayloadThatNeverBecomesWholeIsReportedToItsSender() throws InterruptedException {
         billing.close();
-        billing = limited(new SegmentLimits(1 << 30, 16, 16, 1 << 30, 1 << 30, 100, 100,
-                Duration.ofMillis(100), Duration.ofSeconds(60), Duration.ofSeconds(60)));
+        billing = limited(new SegmentLimits(
+                1 << 30,
+                16,
+                16,
+                1 << 30,
+                1 << 30,
+                100,
+                100,
+                Duration.ofMillis(100),
+                Duration.ofSeconds(60),
+                Duration.ofSeconds(60)));
         analytics.waitFor("billing", SOON);
-        assertThrows(IllegalStateException.class, () -> analytics.send("billing", new byte[70 << 20],
-                SendOptions.DEFAULT.withTimeout(SOON).withProgress((written, total) -> {
-                    throw new IllegalStateException("half way");
-                })));
+        assertThrows(
+                IllegalStateException.class,
+                () -> analytics.send(
+                        "billing",
+                        new byte[70 << 20],
+                        SendOptions.DEFAULT.withTimeout(SOON).withProgress((written, total) -> {
+                            throw new IllegalStateException("half way");
+                        })));
         awaitCount(analytics, "payloads_reported_lost");
         assertEquals(1, count(billing, "segments_expired"));
     }
@@ -218,11 +236,21 @@ class SegmentedTest extends TwoNodes {
     @Test
     void aPayloadBeyondTheReceiversLimitIsLostAndItsSenderHearsOfIt() throws InterruptedException {
         billing.close();
-        billing = limited(new SegmentLimits(10_000, 16, 16, 1 << 30, 1 << 30, 100, 100,
-                Duration.ofSeconds(60), Duration.ofSeconds(60), Duration.ofSeconds(60)));
+        billing = limited(new SegmentLimits(
+                10_000,
+                16,
+                16,
+                1 << 30,
+                1 << 30,
+                100,
+                100,
+                Duration.ofSeconds(60),
+                Duration.ofSeconds(60),
+                Duration.ofSeconds(60)));
         analytics.waitFor("billing", SOON);
         analytics.segment("billing", SMALL_SEGMENT, 0);
-        assertThrows(SegmentsLostException.class,
+        assertThrows(
+                SegmentsLostException.class,
                 () -> analytics.send("billing", new byte[5 * SMALL_SEGMENT], ACKNOWLEDGED));
         analytics.send("billing", "the next one is unharmed", ACKNOWLEDGED);
         assertEquals("the next one is unharmed", billing.receive(SOON).payload());
@@ -230,8 +258,12 @@ class SegmentedTest extends TwoNodes {
     }
 
     private Node limited(SegmentLimits limits) {
-        return Node.builder("billing").root(root.path()).key(root.path().resolve("speed.key")).allow("analytics")
-                .segmentLimits(limits).open();
+        return Node.builder("billing")
+                .root(root.path())
+                .key(root.path().resolve("speed.key"))
+                .allow("analytics")
+                .segmentLimits(limits)
+                .open();
     }
 
     @Test

@@ -22,13 +22,17 @@ import speed.options.SendOptions;
 
 /** Many messages in one write. */
 class SendAllTest extends TwoNodes {
-    private static final SendOptions ACKNOWLEDGED = SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
+    private static final SendOptions ACKNOWLEDGED =
+            SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
     private static final int IN_ONE_WRITE = 64;
 
     /** A sender whose lanes hold few bytes. */
     private Node narrow(int laneBytes) {
         billing.allow("narrow");
-        return Node.builder("narrow").root(root.path()).key(root.path().resolve("speed.key")).maxLaneBytes(laneBytes)
+        return Node.builder("narrow")
+                .root(root.path())
+                .key(root.path().resolve("speed.key"))
+                .maxLaneBytes(laneBytes)
                 .open();
     }
 
@@ -41,11 +45,13 @@ class SendAllTest extends TwoNodes {
     /** L-3, L-4: large ones do not share a write. */
     @Test
     void messagesSentAtOnceArriveInTheirOrderWhateverTheirSize() {
-        List<byte[]> payloads = IntStream.range(0, 200).mapToObj(n -> {
-            byte[] payload = new byte[n % 50 == 7 ? 200_000 : 200];
-            Arrays.fill(payload, (byte) n);
-            return payload;
-        }).toList();
+        List<byte[]> payloads = IntStream.range(0, 200)
+                .mapToObj(n -> {
+                    byte[] payload = new byte[n % 50 == 7 ? 200_000 : 200];
+                    Arrays.fill(payload, (byte) n);
+                    return payload;
+                })
+                .toList();
         List<byte[]> seen = new ArrayList<>();
         billing.onMessage(message -> seen.add((byte[]) message.payload()));
         analytics.sendAll("billing", payloads);
@@ -97,7 +103,8 @@ class SendAllTest extends TwoNodes {
 
     @Test
     void whenOneInTheMiddleCannotBeEncodedOnlyTheWritesBeforeWereAccepted() throws InterruptedException {
-        List<Object> payloads = new ArrayList<>(IntStream.range(0, 2 * IN_ONE_WRITE).boxed().toList());
+        List<Object> payloads =
+                new ArrayList<>(IntStream.range(0, 2 * IN_ONE_WRITE).boxed().toList());
         payloads.set(IN_ONE_WRITE, new Object());
         assertThrows(UnserialisableException.class, () -> analytics.sendAll("billing", payloads));
         analytics.send("billing", IN_ONE_WRITE);

@@ -31,7 +31,11 @@ class StartingTest {
     void open() throws IOException {
         root = new BenchRoot(null);
         analytics = root.node("analytics", "billing");
-        billing = Node.builder("billing").root(root.path()).key(root.path().resolve("speed.key")).starting().open();
+        billing = Node.builder("billing")
+                .root(root.path())
+                .key(root.path().resolve("speed.key"))
+                .starting()
+                .open();
     }
 
     @AfterEach
@@ -43,8 +47,8 @@ class StartingTest {
 
     @Test
     void aCallWaitsUntilTheNodeIsReady() throws Exception {
-        CompletableFuture<Object> answer = CompletableFuture.supplyAsync(
-                () -> analytics.call("billing", "total", Map.of(), SOON));
+        CompletableFuture<Object> answer =
+                CompletableFuture.supplyAsync(() -> analytics.call("billing", "total", Map.of(), SOON));
         billing.register("total", request -> 7L);
         billing.allow("analytics");
         assertFalse(answer.isDone());
@@ -54,8 +58,8 @@ class StartingTest {
 
     @Test
     void aNodeThatIsStillStartingAtTheDeadlineIsReportedAsThat() {
-        NodeStartingException error = assertThrows(NodeStartingException.class,
-                () -> analytics.call("billing", "total", Map.of(), Duration.ofMillis(50)));
+        NodeStartingException error = assertThrows(
+                NodeStartingException.class, () -> analytics.call("billing", "total", Map.of(), Duration.ofMillis(50)));
         assertEquals(Execution.NOT_BEGUN, error.execution());
     }
 
@@ -71,6 +75,12 @@ class StartingTest {
     void readyChangesNothingForANodeThatServes() {
         billing.ready();
         billing.ready();
-        assertEquals("billing", analytics.nodes().stream().filter(one -> one.name().equals("billing")).findFirst().orElseThrow().name());
+        assertEquals(
+                "billing",
+                analytics.nodes().stream()
+                        .filter(one -> one.name().equals("billing"))
+                        .findFirst()
+                        .orElseThrow()
+                        .name());
     }
 }

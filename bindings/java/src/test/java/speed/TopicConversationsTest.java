@@ -42,8 +42,15 @@ class TopicConversationsTest {
 
         ScriptedHost(Node node) {
             SERVICES.forEach(name -> node.register("topics." + name, this::answer));
-            node.register("topics.begin", request -> Map.of("lane", request.get("lane", String.class),
-                    "epoch", request.get("epoch", Long.class), "begun", request.get("offsets", List.class)));
+            node.register(
+                    "topics.begin",
+                    request -> Map.of(
+                            "lane",
+                            request.get("lane", String.class),
+                            "epoch",
+                            request.get("epoch", Long.class),
+                            "begun",
+                            request.get("offsets", List.class)));
         }
 
         synchronized void expect(List<Contract> exchanges) {
@@ -64,7 +71,9 @@ class TopicConversationsTest {
                 surprises.add(call + " instead of " + awaited);
                 return Response.error("SURPRISED", "this was not to be asked");
             }
-            return next.has("refusal") ? Response.error(next.text("refusal"), "as it was written") : next.value("answer");
+            return next.has("refusal")
+                    ? Response.error(next.text("refusal"), "as it was written")
+                    : next.value("answer");
         }
     }
 
@@ -82,8 +91,10 @@ class TopicConversationsTest {
         Object done(String does, Contract given) throws InterruptedException {
             return switch (does) {
                 case "publish" -> shown(topic.publish(given.value("payload"), publishing(given)));
-                case "publish_batch" -> topic.publishBatch((List<?>) given.value("payloads"), batch(given)).stream()
-                        .map(Program::shown).toList();
+                case "publish_batch" ->
+                    topic.publishBatch((List<?>) given.value("payloads"), batch(given)).stream()
+                            .map(Program::shown)
+                            .toList();
                 case "delete_key" -> shown(topic.deleteKey(given.text("key")));
                 case "consumer" -> nothing(() -> consumer = topic.consumer(given.text("subscription"), terms(given)));
                 case "receive" -> noted(consumer.receive(Duration.ofSeconds(given.number("timeout"))));
@@ -118,12 +129,14 @@ class TopicConversationsTest {
         }
 
         private static PublishOptions publishing(Contract given) {
-            PublishOptions options = PublishOptions.DEFAULT.withKey(given.text("key"))
-                    .withSequence(producer(given), sequence(given));
+            PublishOptions options =
+                    PublishOptions.DEFAULT.withKey(given.text("key")).withSequence(producer(given), sequence(given));
             if (given.has("due_ms")) {
                 options = options.withTime(Instant.ofEpochMilli(given.number("due_ms")));
             }
-            return given.has("properties") ? options.withProperties(texts(given.object("properties").values())) : options;
+            return given.has("properties")
+                    ? options.withProperties(texts(given.object("properties").values()))
+                    : options;
         }
 
         private static Map<String, String> texts(Map<?, ?> given) {
@@ -146,10 +159,12 @@ class TopicConversationsTest {
                 options = options.withPrefetch((int) given.number("prefetch"));
             }
             if (given.has("type")) {
-                options = options.withType(
-                        SubscriptionType.valueOf(given.text("type").toUpperCase(Locale.ROOT).replace('-', '_')))
-                        .withStart(start(given.get("start"))).withMaxDeliveries((int) given.number("max_deliveries"))
-                        .withAckTimeout(Duration.ofMillis(given.number("ack_timeout_ms"))).withDeadLetters();
+                options = options.withType(SubscriptionType.valueOf(
+                                given.text("type").toUpperCase(Locale.ROOT).replace('-', '_')))
+                        .withStart(start(given.get("start")))
+                        .withMaxDeliveries((int) given.number("max_deliveries"))
+                        .withAckTimeout(Duration.ofMillis(given.number("ack_timeout_ms")))
+                        .withDeadLetters();
             }
             return options;
         }
@@ -162,12 +177,16 @@ class TopicConversationsTest {
         }
 
         private Reader reader(Contract given) {
-            return given.has("compacted") ? topic.compactedReader((int) given.number("prefetch"))
+            return given.has("compacted")
+                    ? topic.compactedReader((int) given.number("prefetch"))
                     : topic.reader(start(given.get("start")));
         }
 
         private List<TopicMessage> received(Contract given) {
-            return ((List<?>) given.get("messages")).stream().map(number -> received.get(((Long) number).intValue())).toList();
+            return ((List<?>) given.get("messages"))
+                    .stream()
+                            .map(number -> received.get(((Long) number).intValue()))
+                            .toList();
         }
 
         private Object rejected(Contract given) {
@@ -230,7 +249,8 @@ class TopicConversationsTest {
     @TestFactory
     Stream<DynamicTest> conversationsAreAsPublished() {
         return Contract.vectors("topics").each("conversations", one -> {
-            try (BenchRoot root = new BenchRoot(null); Node hosting = root.node(Topic.HOST, "billing");
+            try (BenchRoot root = new BenchRoot(null);
+                    Node hosting = root.node(Topic.HOST, "billing");
                     Node billing = root.node("billing", Topic.HOST)) {
                 ScriptedHost host = new ScriptedHost(hosting);
                 Program program = new Program(billing);

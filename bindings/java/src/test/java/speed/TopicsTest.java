@@ -84,7 +84,11 @@ class TopicsTest {
             return Map.of("lane", "x", "offsets", Collections.nCopies(count, 7), "repeated", List.of());
         });
         List<Integer> payloads = Collections.nCopies(1001, 1);
-        assertEquals(1001, billing.topic("orders").publishBatch(payloads, PublishBatchOptions.DEFAULT).size());
+        assertEquals(
+                1001,
+                billing.topic("orders")
+                        .publishBatch(payloads, PublishBatchOptions.DEFAULT)
+                        .size());
         assertEquals(List.of(1000, 1), writes);
     }
 
@@ -128,7 +132,9 @@ class TopicsTest {
     @Test
     void aHostThatIsAwayIsWaitedForAsLongAsItIsAllowed() {
         ConsumerOptions shortly = ConsumerOptions.DEFAULT.withTimeout(Duration.ofMillis(200));
-        assertThrows(UnknownNodeException.class, () -> billing.topic("orders", "absent").consumer("billing", shortly));
+        assertThrows(
+                UnknownNodeException.class,
+                () -> billing.topic("orders", "absent").consumer("billing", shortly));
     }
 
     @Test
@@ -160,9 +166,21 @@ class TopicsTest {
 
         FourMessages() {
             letsConsumersJoin();
-            byte[] record = Contract.vectors("topics").cases("records_valid").get(0).bytes("hex");
-            hosting.register("topics.receive", request -> Map.of("lane", "x", "epoch", epoch, "batch", 1, "messages",
-                    LongStream.range(0, 4).mapToObj(offset -> List.of(offset, 1, 0, record)).toList()));
+            byte[] record =
+                    Contract.vectors("topics").cases("records_valid").get(0).bytes("hex");
+            hosting.register(
+                    "topics.receive",
+                    request -> Map.of(
+                            "lane",
+                            "x",
+                            "epoch",
+                            epoch,
+                            "batch",
+                            1,
+                            "messages",
+                            LongStream.range(0, 4)
+                                    .mapToObj(offset -> List.of(offset, 1, 0, record))
+                                    .toList()));
             hosting.register("topics.begin", request -> {
                 List<?> offsets = request.get("offsets", List.class);
                 begun.add(offsets);
@@ -205,10 +223,14 @@ class TopicsTest {
     void whoHasNoGrantIsRefusedAtOnce() throws IOException {
         long began = System.nanoTime();
         try (Node nobody = root.node("nobody", Topic.HOST)) {
-            assertThrows(AccessDeniedException.class, () -> nobody.topic("orders").publish(1));
-            assertThrows(AccessDeniedException.class, () -> nobody.topic("orders").consumer("billing"));
+            assertThrows(
+                    AccessDeniedException.class, () -> nobody.topic("orders").publish(1));
+            assertThrows(
+                    AccessDeniedException.class, () -> nobody.topic("orders").consumer("billing"));
         }
-        assertTrue(System.nanoTime() - began < Duration.ofSeconds(5).toNanos(), "it waited for a host that has only just begun");
+        assertTrue(
+                System.nanoTime() - began < Duration.ofSeconds(5).toNanos(),
+                "it waited for a host that has only just begun");
     }
 
     @Test
@@ -293,27 +315,44 @@ class TopicsTest {
     private static byte[] record(Object payload) {
         byte[] about = Values.encode(Map.of("publisher", "shop"), "about");
         byte[] packed = Values.encode(payload, "payload");
-        return ByteBuffer.allocate(32 + about.length + packed.length).put((byte) 1).putInt(24, about.length)
-                .position(32).put(about).put(packed).array();
+        return ByteBuffer.allocate(32 + about.length + packed.length)
+                .put((byte) 1)
+                .putInt(24, about.length)
+                .position(32)
+                .put(about)
+                .put(packed)
+                .array();
     }
 
     @Test
     void thePayloadOfAMessageIsTakenAsAType() throws InterruptedException {
         Map<String, Object> order = Map.of("id", 1, "amount", 20.5);
-        hosting.register("topics.read",
+        hosting.register(
+                "topics.read",
                 request -> Map.of("lane", "x", "next", 1, "messages", List.of(List.of(0, 0, 0, record(order)))));
         TopicMessage message = billing.topic("orders").reader(Start.LATEST).receive(SOON);
         assertEquals(new Order(1, 20.5), message.payload(Order.class));
         assertEquals(Map.of("id", 1L, "amount", 20.5), message.payload(Map.class));
-        assertEquals("BAD_PAYLOAD: the payload must be String, not Map",
-                assertThrows(WireException.class, () -> message.payload(String.class)).getMessage());
+        assertEquals(
+                "BAD_PAYLOAD: the payload must be String, not Map",
+                assertThrows(WireException.class, () -> message.payload(String.class))
+                        .getMessage());
     }
 
     @Test
     void deliveriesAreEqualByTheirPlaceAndShowNoPayload() throws InterruptedException {
         Object[] attempts = {1, 1, 2};
-        hosting.register("topics.read", request -> Map.of("lane", "x", "next", 1, "messages", Stream.of(attempts)
-                .map(attempt -> List.of(7, attempt, 0, record("secret"))).toList()));
+        hosting.register(
+                "topics.read",
+                request -> Map.of(
+                        "lane",
+                        "x",
+                        "next",
+                        1,
+                        "messages",
+                        Stream.of(attempts)
+                                .map(attempt -> List.of(7, attempt, 0, record("secret")))
+                                .toList()));
         Reader reader = billing.topic("orders").reader(Start.LATEST);
         TopicMessage first = reader.receive(SOON);
         TopicMessage same = reader.receive(SOON);
@@ -327,7 +366,8 @@ class TopicsTest {
     @Test
     void anAnswerOfAnotherShapeIsRefused() {
         hosting.register("topics.publish", request -> Map.of("lane", "x"));
-        hosting.register("topics.read", request -> Map.of("lane", "x", "next", 1, "messages", List.of(List.of(1, "often"))));
+        hosting.register(
+                "topics.read", request -> Map.of("lane", "x", "next", 1, "messages", List.of(List.of(1, "often"))));
         assertThrows(WireException.class, () -> billing.topic("orders").publish(1));
         assertThrows(WireException.class, () -> billing.topic("orders").reader(Start.LATEST));
     }

@@ -31,20 +31,35 @@ class TypedValuesTest extends TwoNodes {
     void argumentsAndResultsAreOfTheTypesThatBothSidesName() {
         billing.register("order", request -> request.get("order", Order.class));
         billing.register("sum", request -> request.get("prices", BigDecimal[].class)[0].add(BigDecimal.ONE));
-        billing.register("later", request -> request.get("day", DayOfWeek.class).plus(request.get("by", Duration.class).toDays()));
+        billing.register(
+                "later",
+                request -> request.get("day", DayOfWeek.class)
+                        .plus(request.get("by", Duration.class).toDays()));
         assertEquals(ORDER, analytics.call("billing", "order", Map.of("order", ORDER), Order.class));
-        assertEquals(new BigDecimal("2.50"),
-                analytics.call("billing", "sum", Map.of("prices", Set.of(new BigDecimal("1.50"))), BigDecimal.class, SOON));
-        assertEquals(DayOfWeek.TUESDAY, analytics.call("billing", "later",
-                Map.of("day", DayOfWeek.MONDAY, "by", Duration.ofDays(1)), DayOfWeek.class));
-        assertEquals(ORDER, analytics.submit("billing", "order", Map.of("order", ORDER))
-                .thenApply(order -> Value.as(order, Order.class)).join());
+        assertEquals(
+                new BigDecimal("2.50"),
+                analytics.call(
+                        "billing", "sum", Map.of("prices", Set.of(new BigDecimal("1.50"))), BigDecimal.class, SOON));
+        assertEquals(
+                DayOfWeek.TUESDAY,
+                analytics.call(
+                        "billing",
+                        "later",
+                        Map.of("day", DayOfWeek.MONDAY, "by", Duration.ofDays(1)),
+                        DayOfWeek.class));
+        assertEquals(
+                ORDER,
+                analytics
+                        .submit("billing", "order", Map.of("order", ORDER))
+                        .thenApply(order -> Value.as(order, Order.class))
+                        .join());
     }
 
     @Test
     void whatOtherLanguagesGetIsOfTheKindsThatTheyHave() {
         billing.register("echo", request -> request.arguments().get("value"));
-        assertEquals(Map.of("article", "tea", "pieces", 2L),
+        assertEquals(
+                Map.of("article", "tea", "pieces", 2L),
                 analytics.call("billing", "echo", Map.of("value", new Line("tea", 2))));
     }
 
@@ -56,30 +71,34 @@ class TypedValuesTest extends TwoNodes {
         Message id = billing.receive(SOON);
         assertEquals("text/plain", id.contentType());
         assertEquals(ORDER.id(), id.payload(UUID.class));
-        assertEquals("BAD_MESSAGE: payload must be Long, not String",
+        assertEquals(
+                "BAD_MESSAGE: payload must be Long, not String",
                 assertThrows(WireException.class, () -> id.payload(Long.class)).getMessage());
     }
 
     @Test
     void aResultOfAnotherTypeIsNoFaultOfTheArguments() {
         billing.register("text", request -> "no number");
-        WireException misfit = assertThrows(WireException.class,
-                () -> analytics.call("billing", "text", Map.of(), Double.class));
+        WireException misfit =
+                assertThrows(WireException.class, () -> analytics.call("billing", "text", Map.of(), Double.class));
         assertEquals("BAD_PAYLOAD: the result of 'text' must be Double, not String", misfit.getMessage());
-        assertEquals(List.of("billing", "text", Execution.RAN), List.of(misfit.node(), misfit.service(), misfit.execution()));
+        assertEquals(
+                List.of("billing", "text", Execution.RAN),
+                List.of(misfit.node(), misfit.service(), misfit.execution()));
         analytics.register("relay", request -> analytics.call("billing", "text", Map.of(), Double.class));
-        ExecutionFailedException failed = assertThrows(ExecutionFailedException.class,
-                () -> billing.call("analytics", "relay", Map.of()));
+        ExecutionFailedException failed =
+                assertThrows(ExecutionFailedException.class, () -> billing.call("analytics", "relay", Map.of()));
         assertEquals("INTERNAL_ERROR", failed.details().get("cause"));
     }
 
     @Test
     void anArgumentThatDoesNotFitIsNamedToItsCaller() {
         billing.register("half", request -> request.get("n", int.class) / 2);
-        InvalidArgumentsException refused = assertThrows(InvalidArgumentsException.class,
-                () -> analytics.call("billing", "half", Map.of("n", 1L << 40)));
+        InvalidArgumentsException refused = assertThrows(
+                InvalidArgumentsException.class, () -> analytics.call("billing", "half", Map.of("n", 1L << 40)));
         assertEquals("n", refused.details().get("argument"));
-        assertEquals("billing: half: argument 'n' must be int, not a number beyond its range".replace("int", "Integer"),
+        assertEquals(
+                "billing: half: argument 'n' must be int, not a number beyond its range".replace("int", "Integer"),
                 refused.getMessage());
     }
 }

@@ -31,18 +31,23 @@ class ViewsTest extends TwoNodes {
 
     @Test
     void aServiceThatAsksForViewsGetsLargeBytesAsAReadOnlyBuffer() {
-        billing.register("sum", request -> {
-            ByteBuffer data = request.get("data", ByteBuffer.class);
-            assertThrows(ReadOnlyBufferException.class, () -> data.put(0, (byte) 0));
-            assertInstanceOf(ByteBuffer.class, request.arguments().get("data"));
-            return data.remaining();
-        }, ServiceOptions.DEFAULT.withViews());
+        billing.register(
+                "sum",
+                request -> {
+                    ByteBuffer data = request.get("data", ByteBuffer.class);
+                    assertThrows(ReadOnlyBufferException.class, () -> data.put(0, (byte) 0));
+                    assertInstanceOf(ByteBuffer.class, request.arguments().get("data"));
+                    return data.remaining();
+                },
+                ServiceOptions.DEFAULT.withViews());
         assertEquals((long) large.length, analytics.call("billing", "sum", Map.of("data", large)));
     }
 
     @Test
     void aServiceThatDoesNotAskGetsAnArray() {
-        billing.register("echo", request -> assertInstanceOf(byte[].class, request.arguments().get("data")));
+        billing.register(
+                "echo",
+                request -> assertInstanceOf(byte[].class, request.arguments().get("data")));
         assertArrayEquals(large, (byte[]) analytics.call("billing", "echo", Map.of("data", large)));
     }
 
@@ -62,7 +67,8 @@ class ViewsTest extends TwoNodes {
 
     @Test
     void viewsLieAsDeepInAResultAsTheirBytes() {
-        billing.register("echo", request -> Map.of("parts", List.of(request.arguments().get("data"))));
+        billing.register(
+                "echo", request -> Map.of("parts", List.of(request.arguments().get("data"))));
         Object parts = ((Map<?, ?>) echo(large)).get("parts");
         assertEquals(List.of(ByteBuffer.wrap(large)), parts);
     }
@@ -70,10 +76,13 @@ class ViewsTest extends TwoNodes {
     @Test
     void smallBytesAreCopiedAndFitABufferAllTheSame() {
         byte[] small = random(100);
-        billing.register("echo", request -> {
-            assertInstanceOf(byte[].class, request.arguments().get("data"));
-            return request.get("data", ByteBuffer.class);
-        }, ServiceOptions.DEFAULT.withViews());
+        billing.register(
+                "echo",
+                request -> {
+                    assertInstanceOf(byte[].class, request.arguments().get("data"));
+                    return request.get("data", ByteBuffer.class);
+                },
+                ServiceOptions.DEFAULT.withViews());
         assertArrayEquals(small, (byte[]) echo(small));
     }
 
@@ -93,7 +102,9 @@ class ViewsTest extends TwoNodes {
     @Test
     void ofABufferTheRestIsSentAndItsPositionStays() {
         billing.register("echo", request -> request.arguments().get("data"));
-        ByteBuffer rest = ByteBuffer.allocateDirect(8).put(new byte[] {1, 2, 3, 4, 5, 6, 7, 8}).position(3);
+        ByteBuffer rest = ByteBuffer.allocateDirect(8)
+                .put(new byte[] {1, 2, 3, 4, 5, 6, 7, 8})
+                .position(3);
         assertArrayEquals(new byte[] {4, 5, 6, 7, 8}, (byte[]) echo(rest));
         assertEquals(3, rest.position());
     }

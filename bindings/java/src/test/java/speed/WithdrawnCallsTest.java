@@ -31,7 +31,8 @@ class WithdrawnCallsTest extends TwoNodes {
     private final AtomicInteger ran = new AtomicInteger();
 
     private static CallWithdrawnException withdrawn(CompletableFuture<Object> call) {
-        Throwable cause = assertThrows(ExecutionException.class, () -> call.get(30, TimeUnit.SECONDS)).getCause();
+        Throwable cause = assertThrows(ExecutionException.class, () -> call.get(30, TimeUnit.SECONDS))
+                .getCause();
         return (CallWithdrawnException) cause;
     }
 
@@ -155,8 +156,8 @@ class WithdrawnCallsTest extends TwoNodes {
             }
             return null;
         });
-        CallTimeoutException late = assertThrows(CallTimeoutException.class,
-                () -> analytics.call("billing", "looks", Map.of(), Duration.ofMillis(100)));
+        CallTimeoutException late = assertThrows(
+                CallTimeoutException.class, () -> analytics.call("billing", "looks", Map.of(), Duration.ofMillis(100)));
         assertEquals(Execution.MAY_HAVE_RUN, late.execution());
         assertTrue(cancelled.await(20, TimeUnit.SECONDS));
     }

@@ -16,7 +16,8 @@ public final class Main {
      */
     public static void main(String[] words) {
         Path root = Root.init(Path.of(words[0]));
-        try (Node billing = Node.builder("billing").root(root).allow("analytics").open();
+        try (Node billing =
+                        Node.builder("billing").root(root).allow("analytics").open();
                 Node analytics = Node.builder("analytics").root(root).open()) {
             billing.register("tax", request -> request.get("amount", Double.class) * 0.18);
             System.out.println(analytics.call("billing", "tax", Map.of("amount", 1000)));

@@ -46,7 +46,7 @@ public final class Contender {
                     case "warm" -> warm = Integer.parseInt(member.group(2));
                     case "threads" -> threads = Integer.parseInt(member.group(2));
                     case "batch" -> batch = Boolean.parseBoolean(member.group(2));
-                    default -> { }
+                    default -> {}
                 }
             }
             return new Command(what, bytes, count, warm, threads, batch);
@@ -79,13 +79,18 @@ public final class Contender {
             Command command = Command.of(line);
             byte[] data = new byte[command.bytes];
             new Random().nextBytes(data);
-            say(switch (command.what) {
-                case "echo" -> echoes(client, data, command);
-                case "pipeline" -> rate(command, count -> client.pipeline(data, count));
-                case "send" -> rate(command, command.batch
-                        ? count -> client.sendAll(data, count) : count -> client.send(data, count));
-                default -> throw new IllegalArgumentException("no measurement " + command.what);
-            });
+            say(
+                    switch (command.what) {
+                        case "echo" -> echoes(client, data, command);
+                        case "pipeline" -> rate(command, count -> client.pipeline(data, count));
+                        case "send" ->
+                            rate(
+                                    command,
+                                    command.batch
+                                            ? count -> client.sendAll(data, count)
+                                            : count -> client.send(data, count));
+                        default -> throw new IllegalArgumentException("no measurement " + command.what);
+                    });
         }
     }
 

@@ -106,8 +106,8 @@ final class GrpcEcho implements Contender.Library {
         @Override
         public void send(byte[] data, int count) {
             CompletableFuture<byte[]> done = new CompletableFuture<>();
-            StreamObserver<byte[]> messages = ClientCalls.asyncClientStreamingCall(
-                    channel.newCall(DRAIN, CallOptions.DEFAULT), new Last(done));
+            StreamObserver<byte[]> messages =
+                    ClientCalls.asyncClientStreamingCall(channel.newCall(DRAIN, CallOptions.DEFAULT), new Last(done));
             for (int n = 0; n < count; n++) {
                 messages.onNext(data);
             }

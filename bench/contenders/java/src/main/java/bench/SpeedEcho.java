@@ -17,6 +17,7 @@ final class SpeedEcho implements Contender.Library {
     private static final Duration WAIT = Duration.ofSeconds(60);
     /** Longer than any case keeps a server stopped, and than a shared machine stands still. */
     private static final Duration LEASE = Duration.ofSeconds(300);
+
     private static final Duration HEARTBEAT = Duration.ofSeconds(5);
 
     @Override
@@ -25,7 +26,7 @@ final class SpeedEcho implements Contender.Library {
         node.register("echo", request -> request.arguments().get("data"));
         node.register("tax", Service.byRow(row -> row.get("amount", Double.class) * 0.18));
         if (!kind.contains("unread")) { // else messages stay where they are
-            node.onMessage(message -> { });
+            node.onMessage(message -> {});
         }
         return node;
     }
@@ -39,7 +40,9 @@ final class SpeedEcho implements Contender.Library {
     }
 
     private static Node.Builder node(Path work, String name) {
-        return Node.builder(name).root(work.resolve("root")).key(work.resolve("speed.key"))
+        return Node.builder(name)
+                .root(work.resolve("root"))
+                .key(work.resolve("speed.key"))
                 .lease(LEASE, HEARTBEAT);
     }
 

@@ -45,7 +45,9 @@ public final class Column {
      * @return the column
      */
     public static Column of(long... rows) {
-        return new Column(new ColumnWriter(Kind.INT64, rows.length).numbers(LongBuffer.wrap(rows)).body());
+        return new Column(new ColumnWriter(Kind.INT64, rows.length)
+                .numbers(LongBuffer.wrap(rows))
+                .body());
     }
 
     /**
@@ -55,7 +57,9 @@ public final class Column {
      * @return the column
      */
     public static Column of(double... rows) {
-        return new Column(new ColumnWriter(Kind.FLOAT64, rows.length).numbers(DoubleBuffer.wrap(rows)).body());
+        return new Column(new ColumnWriter(Kind.FLOAT64, rows.length)
+                .numbers(DoubleBuffer.wrap(rows))
+                .body());
     }
 
     /**
@@ -197,8 +201,10 @@ public final class Column {
     }
 
     private ByteBuffer data(int bytesEach) {
-        return ByteBuffer.wrap(body, parts.data, parts.rows * bytesEach).slice()
-                .asReadOnlyBuffer().order(ByteOrder.LITTLE_ENDIAN);
+        return ByteBuffer.wrap(body, parts.data, parts.rows * bytesEach)
+                .slice()
+                .asReadOnlyBuffer()
+                .order(ByteOrder.LITTLE_ENDIAN);
     }
 
     private int start(int row) {

@@ -26,7 +26,10 @@ final class ColumnWriter {
 
     private ColumnWriter(Kind kind, int rows, boolean hasValidity, int precision, int scale) {
         ByteBuffer header = buffer(Layout.HEADER_BYTES);
-        header.put((byte) kind.number()).put((byte) (hasValidity ? 1 : 0)).put((byte) precision).put((byte) scale);
+        header.put((byte) kind.number())
+                .put((byte) (hasValidity ? 1 : 0))
+                .put((byte) precision)
+                .put((byte) scale);
         out.writeBytes(header.putInt(rows).array());
     }
 
@@ -86,13 +89,23 @@ final class ColumnWriter {
 
     private ColumnWriter values(Kind kind, List<?> rows, int scale) {
         return switch (kind) {
-            case INT64 -> numbers(LongBuffer.wrap(rows.stream().mapToLong(row -> row == null ? 0 : (Long) row).toArray()));
-            case FLOAT64 -> numbers(DoubleBuffer.wrap(
-                    rows.stream().mapToDouble(row -> row == null ? 0 : (Double) row).toArray()));
+            case INT64 ->
+                numbers(LongBuffer.wrap(rows.stream()
+                        .mapToLong(row -> row == null ? 0 : (Long) row)
+                        .toArray()));
+            case FLOAT64 ->
+                numbers(DoubleBuffer.wrap(rows.stream()
+                        .mapToDouble(row -> row == null ? 0 : (Double) row)
+                        .toArray()));
             case BOOL -> bits(rows.stream().map(Boolean.TRUE::equals).toList());
             case UTF8 -> strings(rows.stream().map(row -> bytes((String) row)).toList());
-            case BINARY -> strings(rows.stream().map(row -> row == null ? new byte[0] : (byte[]) row).toList());
-            case TIMESTAMP -> numbers(LongBuffer.wrap(rows.stream().mapToLong(ColumnWriter::microseconds).toArray()));
+            case BINARY ->
+                strings(rows.stream()
+                        .map(row -> row == null ? new byte[0] : (byte[]) row)
+                        .toList());
+            case TIMESTAMP ->
+                numbers(LongBuffer.wrap(
+                        rows.stream().mapToLong(ColumnWriter::microseconds).toArray()));
             case DECIMAL -> decimals(rows, scale);
         };
     }
@@ -134,8 +147,11 @@ final class ColumnWriter {
     private ColumnWriter decimals(List<?> rows, int scale) {
         ByteBuffer part = buffer(rows.size() * Layout.DECIMAL_BYTES);
         for (Object row : rows) {
-            BigInteger number = row == null ? BigInteger.ZERO : ((BigDecimal) row).setScale(scale).unscaledValue();
-            part.putLong(number.longValue()).putLong(number.shiftRight(Long.SIZE).longValue());
+            BigInteger number = row == null
+                    ? BigInteger.ZERO
+                    : ((BigDecimal) row).setScale(scale).unscaledValue();
+            part.putLong(number.longValue())
+                    .putLong(number.shiftRight(Long.SIZE).longValue());
         }
         return part(part.array());
     }

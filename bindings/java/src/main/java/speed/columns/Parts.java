@@ -17,6 +17,7 @@ final class Parts {
     final int validity;
     /** Where the offsets begin; not for all kinds. */
     final int offsets;
+
     final int data;
 
     private final byte[] body;
@@ -37,8 +38,7 @@ final class Parts {
         long count = Integer.toUnsignedLong(view.getInt(4));
         validity = body[1] == 1 ? bits(count) : -1;
         offsets = kind.hasOffsets() ? take((count + 1) * Integer.BYTES) : -1;
-        data = kind.hasOffsets() ? strings(view, count)
-                : kind == Kind.BOOL ? bits(count) : take(kind.dataBytes(count));
+        data = kind.hasOffsets() ? strings(view, count) : kind == Kind.BOOL ? bits(count) : take(kind.dataBytes(count));
         if (at != body.length) {
             throw refused("is longer than its rows");
         }

@@ -33,8 +33,8 @@ public final class Client {
             }
             double miles = distance(node, AIRPORTS[0], AIRPORTS[1]);
             System.out.printf("JFK to LAX: %.1f miles%n", miles);
-            Map<?, ?> due = (Map<?, ?>) node.call("rules", "compensation",
-                    Map.of("delay_minutes", 240, "distance_miles", miles, "cancelled", false));
+            Map<?, ?> due = (Map<?, ?>) node.call(
+                    "rules", "compensation", Map.of("delay_minutes", 240, "distance_miles", miles, "cancelled", false));
             System.out.printf("four hours late: %s, %d euros%n", due.get("category"), due.get("amount"));
             distances(node);
             model(node);
@@ -42,8 +42,8 @@ public final class Client {
     }
 
     private static double distance(Node node, double[] from, double[] to) {
-        return (Double) node.call("geo", "distance",
-                Map.of("lat1", from[0], "lon1", from[1], "lat2", to[0], "lon2", to[1]));
+        return (Double)
+                node.call("geo", "distance", Map.of("lat1", from[0], "lon1", from[1], "lat2", to[0], "lon2", to[1]));
     }
 
     /** Many calls under way at a time. */
@@ -51,20 +51,29 @@ public final class Client {
         List<CompletableFuture<Object>> answers = new ArrayList<>();
         for (double[] from : AIRPORTS) {
             for (double[] to : AIRPORTS) {
-                answers.add(node.submit("geo", "distance",
-                        Map.of("lat1", from[0], "lon1", from[1], "lat2", to[0], "lon2", to[1])));
+                answers.add(node.submit(
+                        "geo", "distance", Map.of("lat1", from[0], "lon1", from[1], "lat2", to[0], "lon2", to[1])));
             }
         }
-        double total = answers.stream().mapToDouble(answer -> (Double) answer.join()).sum();
+        double total =
+                answers.stream().mapToDouble(answer -> (Double) answer.join()).sum();
         System.out.printf("all pairs: %.1f miles%n", total);
     }
 
     /** Fits y = 2x + 1 and predicts; the model is a plain map that travels back and forth. */
     private static void model(Node node) {
-        Map<?, ?> fitted = (Map<?, ?>) node.call("model", "fit", Map.of("columns", Map.of("x", List.of(1, 2, 3, 4)),
-                "target", List.of(3, 5, 7, 9), "categories", List.of()));
-        byte[] predicted = (byte[]) node.call("model", "predict",
-                Map.of("model", fitted.get("model"), "columns", Map.of("x", List.of(10))));
+        Map<?, ?> fitted = (Map<?, ?>) node.call(
+                "model",
+                "fit",
+                Map.of(
+                        "columns",
+                        Map.of("x", List.of(1, 2, 3, 4)),
+                        "target",
+                        List.of(3, 5, 7, 9),
+                        "categories",
+                        List.of()));
+        byte[] predicted = (byte[]) node.call(
+                "model", "predict", Map.of("model", fitted.get("model"), "columns", Map.of("x", List.of(10))));
         double value = ByteBuffer.wrap(predicted).order(ByteOrder.LITTLE_ENDIAN).getDouble();
         System.out.printf("model: rmse %.6f, f(10) = %.3f%n", (Double) fitted.get("rmse"), value);
     }

@@ -31,7 +31,8 @@ public final class Rfc {
      * @param arguments none
      */
     public static void main(String[] arguments) {
-        try (Node billing = Node.builder("billing").open(); Node analytics = Node.builder("analytics").open()) {
+        try (Node billing = Node.builder("billing").open();
+                Node analytics = Node.builder("analytics").open()) {
             billing.register("calculateTax", new TaxService(), ServiceOptions.DEFAULT.withAllow("analytics"));
             billing.onMessage(message -> System.out.println(message.source() + " " + message.payload()));
             billing.allow("analytics");

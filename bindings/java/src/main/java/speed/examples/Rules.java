@@ -126,8 +126,7 @@ public final class Rules {
             throw new IllegalArgumentException("distance_miles must be positive, not " + distance);
         }
         if (Double.isNaN(delay)) {
-            throw new IllegalArgumentException(
-                    "delay_minutes is not a number; a flight without arrival has no delay");
+            throw new IllegalArgumentException("delay_minutes is not a number; a flight without arrival has no delay");
         }
         for (Rule rule : RULES) {
             if (rule.fits(delay, distance, cancelled)) {

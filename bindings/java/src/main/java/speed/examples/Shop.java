@@ -37,9 +37,16 @@ public final class Shop {
         Path keys = Path.of(arguments[0]);
         int count = Integer.parseInt(option(arguments, "--count"));
         byte[] schema = Files.readAllBytes(Path.of(option(arguments, "--schemas"), "OrderCreated", "v1.json"));
-        Protection protection = Protection.NONE.signWith(key(keys, "shop.json"))
-                .encryptTo(key(keys, "desk.public.json")).compressed("gzip").classified("confidential").withPii();
-        SendOptions options = SendOptions.DEFAULT.withTopic("orders.created").withAcknowledgement().withTimeout(WAIT)
+        Protection protection = Protection.NONE
+                .signWith(key(keys, "shop.json"))
+                .encryptTo(key(keys, "desk.public.json"))
+                .compressed("gzip")
+                .classified("confidential")
+                .withPii();
+        SendOptions options = SendOptions.DEFAULT
+                .withTopic("orders.created")
+                .withAcknowledgement()
+                .withTimeout(WAIT)
                 .withSchema(SchemaReference.of("OrderCreated", "v1", "json-schema", schema));
         MessageSecurity security = MessageSecurity.NONE.withDefaults(protection);
         try (Node node = Node.builder("shop").security(security).open()) {
@@ -73,6 +80,8 @@ public final class Shop {
     /** The last code in the text of a refusal; whoever passed it on wrote its own name before it. */
     private static String code(InvalidArgumentsException refused) {
         return Arrays.stream(refused.getMessage().split(": "))
-                .filter(word -> word.matches("[A-Z_]+")).reduce((first, second) -> second).orElse("no code");
+                .filter(word -> word.matches("[A-Z_]+"))
+                .reduce((first, second) -> second)
+                .orElse("no code");
     }
 }

@@ -26,13 +26,16 @@ public final class Topics {
 
     private static void publish() {
         try (Node shop = Node.builder("shop.java").open()) {
-            shop.topic("orders").publish(Map.of("id", 1, "amount", 20.5),
-                    PublishOptions.DEFAULT.withKey("customer 7").withProperties(Map.of("source", "web")));
+            shop.topic("orders")
+                    .publish(
+                            Map.of("id", 1, "amount", 20.5),
+                            PublishOptions.DEFAULT.withKey("customer 7").withProperties(Map.of("source", "web")));
         }
     }
 
     private static void consume() throws InterruptedException {
-        ConsumerOptions shared = ConsumerOptions.DEFAULT.withType(SubscriptionType.SHARED).withStart(Start.EARLIEST);
+        ConsumerOptions shared =
+                ConsumerOptions.DEFAULT.withType(SubscriptionType.SHARED).withStart(Start.EARLIEST);
         try (Node billing = Node.builder("billing.java").open();
                 Consumer consumer = billing.topic("orders").consumer("billing", shared)) {
             Duration wait = Duration.ofMillis(500);

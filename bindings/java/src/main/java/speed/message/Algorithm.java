@@ -47,10 +47,29 @@ public enum Algorithm {
     static final long MAX_KEY_USES = 1L << 32;
     static final int FUTURE_TOLERANCE_MS = 300_000;
 
-    static final Map<String, String> ALIASES = Map.of("kyber768", "ml-kem-768", "kyber1024", "ml-kem-1024",
-            "x25519-kyber1024", "x25519-ml-kem-1024", "rsa4096-kyber768", "x25519-ml-kem-1024");
-    static final Set<String> REFUSED = Set.of("aes-128-gcm", "rsa-oaep-1024", "rsa-oaep-2048", "rsa-2048",
-            "rsa-oaep-sha1", "rsa-pkcs1", "3des", "des", "rc4", "md5", "sha-1", "hmac-md5", "hmac-sha1");
+    static final Map<String, String> ALIASES = Map.of(
+            "kyber768",
+            "ml-kem-768",
+            "kyber1024",
+            "ml-kem-1024",
+            "x25519-kyber1024",
+            "x25519-ml-kem-1024",
+            "rsa4096-kyber768",
+            "x25519-ml-kem-1024");
+    static final Set<String> REFUSED = Set.of(
+            "aes-128-gcm",
+            "rsa-oaep-1024",
+            "rsa-oaep-2048",
+            "rsa-2048",
+            "rsa-oaep-sha1",
+            "rsa-pkcs1",
+            "3des",
+            "des",
+            "rc4",
+            "md5",
+            "sha-1",
+            "hmac-md5",
+            "hmac-sha1");
     private static final Map<String, Algorithm> BY_LABEL =
             Arrays.stream(values()).collect(Collectors.toMap(Algorithm::label, one -> one));
 
@@ -62,7 +81,8 @@ public enum Algorithm {
     final boolean strict;
     private final String label;
 
-    Algorithm(String label, int type, String cipher, int outputBytes, int secretBytes, int publicBytes, boolean strict) {
+    Algorithm(
+            String label, int type, String cipher, int outputBytes, int secretBytes, int publicBytes, boolean strict) {
         this.label = label;
         this.type = type;
         this.cipher = cipher;
@@ -115,8 +135,8 @@ public enum Algorithm {
         boolean isAscii = name.chars().allMatch(one -> one < 0x80);
         String wanted = isAscii ? name.toLowerCase(Locale.ROOT) : name; // or the sign of Kelvin would become a k
         if (REFUSED.contains(wanted)) {
-            throw new WeakAlgorithmException(
-                    wanted + " is deprecated or too weak, and no setting allows it: use x-wing, aes-256-gcm or ed25519");
+            throw new WeakAlgorithmException(wanted
+                    + " is deprecated or too weak, and no setting allows it: use x-wing, aes-256-gcm or ed25519");
         }
         Algorithm found = BY_LABEL.get(ALIASES.getOrDefault(wanted, wanted));
         if (found == null) {

@@ -21,6 +21,7 @@ final class AuditTrail {
 
     /** Null where nothing is told. */
     private final AuditLog log;
+
     private final String refuses;
     private final String messageId;
     private final Map<String, Object> nodes = new LinkedHashMap<>();
@@ -75,7 +76,9 @@ final class AuditTrail {
     void beginsSending(Protection protection) {
         List<MessageKey> keys = Stream.concat(protection.recipients().stream(), Stream.ofNullable(protection.signer()))
                 .toList();
-        begins("send", keys.stream().map(key -> key.algorithm().label()).distinct().collect(Collectors.joining(",")),
+        begins(
+                "send",
+                keys.stream().map(key -> key.algorithm().label()).distinct().collect(Collectors.joining(",")),
                 ids(keys));
     }
 
@@ -112,7 +115,11 @@ final class AuditTrail {
             write("encrypt", "ok", readers.get(0).algorithm().label(), ids(readers));
         }
         if (protection.signer() != null) {
-            write("sign", "ok", protection.signer().algorithm().label(), protection.signer().id());
+            write(
+                    "sign",
+                    "ok",
+                    protection.signer().algorithm().label(),
+                    protection.signer().id());
         }
     }
 
@@ -162,6 +169,8 @@ final class AuditTrail {
 
     /** So many characters, none of them halved. */
     private static String cut(String text, int most) {
-        return text.codePointCount(0, text.length()) <= most ? text : text.substring(0, text.offsetByCodePoints(0, most));
+        return text.codePointCount(0, text.length()) <= most
+                ? text
+                : text.substring(0, text.offsetByCodePoints(0, most));
     }
 }

@@ -23,8 +23,8 @@ enum Curve {
     private static final BigInteger FIELD = BigInteger.TWO.pow(255).subtract(BigInteger.valueOf(19));
     private static final BigInteger ORDER_8 =
             new BigInteger("05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826", 16);
-    private static final Set<BigInteger> SMALL_ORDER = Set.of(BigInteger.ZERO, BigInteger.ONE,
-            FIELD.subtract(BigInteger.ONE), ORDER_8, FIELD.subtract(ORDER_8));
+    private static final Set<BigInteger> SMALL_ORDER =
+            Set.of(BigInteger.ZERO, BigInteger.ONE, FIELD.subtract(BigInteger.ONE), ORDER_8, FIELD.subtract(ORDER_8));
 
     final String jdkName;
     private final byte[] publicFront;

@@ -45,8 +45,7 @@ final class Decryption {
 
     private Opened opened() {
         if (algorithm.isSignature() || how.type() != algorithm.type) {
-            throw new EncryptionException(
-                    "encryption_type: " + how.type() + " is not that of " + algorithm.label());
+            throw new EncryptionException("encryption_type: " + how.type() + " is not that of " + algorithm.label());
         }
         byte[] payload = view.payloadBytes();
         return how.recipients().isEmpty() && algorithm.isRsa() ? openedDirectly(payload) : openedByDataKey(payload);
@@ -70,7 +69,8 @@ final class Decryption {
     }
 
     private Opened openedDirectly(byte[] payload) {
-        require(payload.length == algorithm.outputBytes && how.iv().length == 0,
+        require(
+                payload.length == algorithm.outputBytes && how.iv().length == 0,
                 "payload: " + algorithm.label() + " itself makes " + algorithm.outputBytes + " bytes and has no iv");
         List<String> ids = List.of(how.keyId());
         MessageKey key = firstHeld(ids);
@@ -87,14 +87,17 @@ final class Decryption {
         for (String id : ids) {
             MessageKey key = find.apply(id);
             if (key != null && key.hasSecret()) {
-                require(key.algorithm() == algorithm, "algorithm: is " + algorithm.label() + ", and key '" + key.id()
-                        + "' is of " + key.algorithm().label());
+                require(
+                        key.algorithm() == algorithm,
+                        "algorithm: is " + algorithm.label() + ", and key '" + key.id() + "' is of "
+                                + key.algorithm().label());
                 key.checkUse(view.namespace(), view.topic(), view.publishedAtMs());
                 return key;
             }
         }
         String shown = ids.stream().limit(SHOWN_IDS).map(Shown::text).collect(Collectors.joining(", "));
-        throw new NoRecipientKeyException("the payload is for holders of '" + shown + "', and none of their keys is here");
+        throw new NoRecipientKeyException(
+                "the payload is for holders of '" + shown + "', and none of their keys is here");
     }
 
     private static void require(boolean holds, String otherwise) {

@@ -51,18 +51,20 @@ final class Encryption {
         }
         MessageKey key = keys.get(0);
         if (!(key.loaded() instanceof RsaKey rsa)) {
-            throw new EncryptionException("key '" + key.id() + "' is of " + key.algorithm().label()
-                    + ": only rsa-oaep encrypts a payload directly");
+            throw new EncryptionException("key '" + key.id() + "' is of "
+                    + key.algorithm().label() + ": only rsa-oaep encrypts a payload directly");
         }
         int most = key.algorithm().outputBytes - OAEP_OVERHEAD;
         if (data.length > most) {
-            throw new PayloadTooLargeException(data.length + " bytes are too many for " + key.algorithm().label()
-                    + " itself, which takes " + most + ": do not ask for direct RSA");
+            throw new PayloadTooLargeException(data.length + " bytes are too many for "
+                    + key.algorithm().label() + " itself, which takes " + most + ": do not ask for direct RSA");
         }
         try {
             byte[] label = context.hash(key.algorithm(), List.of(key.id()));
-            return new Made(rsa.encrypt(data, label), new Encrypted(key.id(), key.algorithm().type,
-                    key.algorithm().label(), NONE, context.aad(), List.of()));
+            return new Made(
+                    rsa.encrypt(data, label),
+                    new Encrypted(
+                            key.id(), key.algorithm().type, key.algorithm().label(), NONE, context.aad(), List.of()));
         } catch (GeneralSecurityException broken) {
             throw new EncryptionException("key '" + key.id() + "' does not encrypt: make it anew");
         }
@@ -73,7 +75,11 @@ final class Encryption {
         Algorithm algorithm = keys.get(0).algorithm();
         if (algorithm.isSignature() || keys.stream().anyMatch(key -> key.algorithm() != algorithm)) {
             throw new EncryptionException("recipients: have keys of "
-                    + keys.stream().map(key -> key.algorithm().label()).distinct().sorted().toList()
+                    + keys.stream()
+                            .map(key -> key.algorithm().label())
+                            .distinct()
+                            .sorted()
+                            .toList()
                     + "; one message has one encryption algorithm");
         }
         checkDistinct(keys.stream().map(MessageKey::id).toList());
@@ -105,7 +111,8 @@ final class Encryption {
 
         Recipient wrap(byte[] dataKey) throws GeneralSecurityException {
             Encapsulated made = kem().encapsulate();
-            byte[] wrapped = isHpke() ? hpke(made.secret()).seal(dataKey)
+            byte[] wrapped = isHpke()
+                    ? hpke(made.secret()).seal(dataKey)
                     : cipher(made.secret(), made.key()).seal(iv, dataKey, NONE);
             return new Recipient(key.id(), made.key(), wrapped);
         }
@@ -116,7 +123,8 @@ final class Encryption {
             checkSize("wrapped_key", from.wrappedKey(), Algorithm.WRAPPED_KEY_BYTES);
             try {
                 byte[] secret = kem().decapsulate(from.encapsulatedKey());
-                return isHpke() ? hpke(secret).open(from.wrappedKey())
+                return isHpke()
+                        ? hpke(secret).open(from.wrappedKey())
                         : cipher(secret, from.encapsulatedKey()).open(iv, from.wrappedKey(), NONE);
             } catch (GeneralSecurityException | IllegalArgumentException closed) {
                 throw new EncryptionException("the data key does not open with key '" + key.id() + "'");
@@ -146,8 +154,13 @@ final class Encryption {
         }
 
         private byte[] info(byte[] encapsulated) {
-            return new Prefixed("speed/1 message key").text(key.algorithm().label()).bytes(encapsulated)
-                    .bytes(key.publicBytes()).text(key.id()).raw(contextHash).toByteArray();
+            return new Prefixed("speed/1 message key")
+                    .text(key.algorithm().label())
+                    .bytes(encapsulated)
+                    .bytes(key.publicBytes())
+                    .text(key.id())
+                    .raw(contextHash)
+                    .toByteArray();
         }
     }
 }

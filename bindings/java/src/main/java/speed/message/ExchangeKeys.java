@@ -43,7 +43,8 @@ final class ExchangeKeys {
 
         @Override
         public Encapsulated encapsulate() throws GeneralSecurityException {
-            KeyPair ephemeral = KeyPairGenerator.getInstance(Curve.X25519.jdkName).generateKeyPair();
+            KeyPair ephemeral =
+                    KeyPairGenerator.getInstance(Curve.X25519.jdkName).generateKeyPair();
             return new Encapsulated(Curve.X25519.raw(ephemeral.getPublic()), agreed(ephemeral.getPrivate(), publicKey));
         }
 
@@ -125,11 +126,13 @@ final class ExchangeKeys {
     /** X25519 and ML-KEM-1024 side by side: who breaks one of them has nothing. */
     record HybridKey(X25519Key x25519, MlKemKey mlKem) implements LoadedKey.Kem {
         static HybridKey ofSecret(byte[] secret) throws GeneralSecurityException {
-            return new HybridKey(X25519Key.ofSecret(first(secret)), MlKemKey.ofSecret(Algorithm.ML_KEM_1024, rest(secret)));
+            return new HybridKey(
+                    X25519Key.ofSecret(first(secret)), MlKemKey.ofSecret(Algorithm.ML_KEM_1024, rest(secret)));
         }
 
         static HybridKey ofPublic(byte[] shown) throws GeneralSecurityException {
-            return new HybridKey(X25519Key.ofPublic(first(shown)), MlKemKey.ofPublic(Algorithm.ML_KEM_1024, rest(shown)));
+            return new HybridKey(
+                    X25519Key.ofPublic(first(shown)), MlKemKey.ofPublic(Algorithm.ML_KEM_1024, rest(shown)));
         }
 
         private static byte[] first(byte[] bytes) {
@@ -155,7 +158,8 @@ final class ExchangeKeys {
         public Encapsulated encapsulate() throws GeneralSecurityException {
             Encapsulated classical = x25519.encapsulate();
             Encapsulated quantum = mlKem.encapsulate();
-            return new Encapsulated(joined(classical.key(), quantum.key()), joined(quantum.secret(), classical.secret()));
+            return new Encapsulated(
+                    joined(classical.key(), quantum.key()), joined(quantum.secret(), classical.secret()));
         }
 
         @Override
@@ -173,7 +177,8 @@ final class ExchangeKeys {
         static XWingKey ofSecret(byte[] seed) throws GeneralSecurityException {
             byte[] both = MlKemKey.shake(seed, SEED_BYTES + X25519Key.BYTES);
             byte[] classical = Arrays.copyOfRange(both, SEED_BYTES, both.length);
-            return new XWingKey(MlKemKey.ofSecret(Algorithm.ML_KEM_768, Arrays.copyOf(both, SEED_BYTES)),
+            return new XWingKey(
+                    MlKemKey.ofSecret(Algorithm.ML_KEM_768, Arrays.copyOf(both, SEED_BYTES)),
                     X25519Key.ofSecret(classical));
         }
 
@@ -198,7 +203,8 @@ final class ExchangeKeys {
         public Encapsulated encapsulate() throws GeneralSecurityException {
             Encapsulated quantum = mlKem.encapsulate();
             Encapsulated classical = x25519.encapsulate();
-            return new Encapsulated(HybridKey.joined(quantum.key(), classical.key()),
+            return new Encapsulated(
+                    HybridKey.joined(quantum.key(), classical.key()),
                     combined(quantum.secret(), classical.secret(), classical.key()));
         }
 

@@ -65,7 +65,8 @@ final class Guard implements MessageGuard<Protection, SchemaReference> {
         AuditTrail trail = AuditTrail.ofSent(security.audit(), draft, protection.level());
         try {
             PayloadSchema known = schemas.of(schema);
-            Schema described = known == null ? schema.described()
+            Schema described = known == null
+                    ? schema.described()
                     : schema.described(known.hash(), known.deprecatedIn(content.typeName(), content.data()));
             Protection full = known != null && known.marksPersonalData() ? protection.withPii() : protection;
             byte[] message = written(draft, content, full, described, trail);
@@ -77,7 +78,8 @@ final class Guard implements MessageGuard<Protection, SchemaReference> {
         }
     }
 
-    private byte[] written(MessageDraft draft, Content plain, Protection protection, Schema described, AuditTrail trail) {
+    private byte[] written(
+            MessageDraft draft, Content plain, Protection protection, Schema described, AuditTrail trail) {
         keysOf(protection).forEach(uses::count);
         trail.beginsSending(protection);
         check(protection, draft);
@@ -104,8 +106,8 @@ final class Guard implements MessageGuard<Protection, SchemaReference> {
     }
 
     private void check(Protection protection, MessageDraft draft) {
-        Sensitivity.checkEncrypted(Sensitivity.checkLevel(protection.level(), "classification"),
-                protection.isEncrypting());
+        Sensitivity.checkEncrypted(
+                Sensitivity.checkLevel(protection.level(), "classification"), protection.isEncrypting());
         if (protection.signer() != null) {
             Signing.check(protection.signer());
         }
@@ -116,7 +118,8 @@ final class Guard implements MessageGuard<Protection, SchemaReference> {
     }
 
     private static List<MessageKey> keysOf(Protection protection) {
-        return Stream.concat(protection.recipients().stream(), Stream.ofNullable(protection.signer())).toList();
+        return Stream.concat(protection.recipients().stream(), Stream.ofNullable(protection.signer()))
+                .toList();
     }
 
     /** A payload of nothing is left alone. */
@@ -129,9 +132,14 @@ final class Guard implements MessageGuard<Protection, SchemaReference> {
 
     private Security securityContext(MessageDraft draft, Protection protection) {
         MessageKey signer = protection.signer();
-        return new Security(draft.publisherId(), security.publisherTeam(),
-                signer == null ? "" : signer.algorithm().label(), signer == null ? "" : signer.id(),
-                protection.containsPii(), protection.level(), null);
+        return new Security(
+                draft.publisherId(),
+                security.publisherTeam(),
+                signer == null ? "" : signer.algorithm().label(),
+                signer == null ? "" : signer.id(),
+                protection.containsPii(),
+                protection.level(),
+                null);
     }
 
     // --- receiving ---
@@ -212,7 +220,8 @@ final class Guard implements MessageGuard<Protection, SchemaReference> {
             return new OpenedMessage(view, null, idOf(signer), null, isPersonal);
         }
         trail.beginsOpening(view.security().encryption());
-        Decryption.Opened opened = view.isEncrypted() ? Decryption.open(view, keys::get, security.fipsMode())
+        Decryption.Opened opened = view.isEncrypted()
+                ? Decryption.open(view, keys::get, security.fipsMode())
                 : new Decryption.Opened(view.payloadBytes(), null);
         byte[] plain = decompressed(view, opened.payload());
         if (opened.key() == null) {
@@ -235,7 +244,8 @@ final class Guard implements MessageGuard<Protection, SchemaReference> {
 
     /** What lies in the store is brought into memory if it claims to be protected: all of it counts. */
     private MessageView whole(MessageView view) {
-        boolean claims = view.isSigned() || view.isEncrypted() || !view.contentEncoding().equals(Compression.NONE);
+        boolean claims =
+                view.isSigned() || view.isEncrypted() || !view.contentEncoding().equals(Compression.NONE);
         if (view.isHeld() || !claims && security.policy() != SignaturePolicy.REQUIRE) {
             return view;
         }
@@ -250,19 +260,21 @@ final class Guard implements MessageGuard<Protection, SchemaReference> {
     }
 
     private void checkTime(MessageView view, long nowMs) {
-        if (security.policy() != SignaturePolicy.OFF
-                && view.publishedAtMs() > nowMs + security.futureToleranceMs()) {
+        if (security.policy() != SignaturePolicy.OFF && view.publishedAtMs() > nowMs + security.futureToleranceMs()) {
             throw new WireException("BAD_MESSAGE", "published_at_ms: is ahead of this node's clock");
         }
     }
 
     private static NotAvailableException tooLarge() {
-        return new NotAvailableException("what no envelope holds is neither signed, encrypted nor described: send it in parts");
+        return new NotAvailableException(
+                "what no envelope holds is neither signed, encrypted nor described: send it in parts");
     }
 
     @Override
     public boolean protects(Protection requested, SchemaReference schema) {
-        return requested != Protection.NONE || security.defaults() != Protection.NONE || schema != SchemaReference.NONE
+        return requested != Protection.NONE
+                || security.defaults() != Protection.NONE
+                || schema != SchemaReference.NONE
                 || security.publisherTeam() != null;
     }
 
@@ -324,8 +336,8 @@ final class Guard implements MessageGuard<Protection, SchemaReference> {
         PayloadSchema of(Schema declared) {
             PayloadSchema known = find(declared.name(), declared.version());
             if (known != null && !declared.hash().equals(known.hash())) {
-                throw new SchemaException("schema_hash: is not that of '" + Shown.text(declared.name()) + "' of version '"
-                        + Shown.text(declared.version()) + "' here");
+                throw new SchemaException("schema_hash: is not that of '" + Shown.text(declared.name())
+                        + "' of version '" + Shown.text(declared.version()) + "' here");
             }
             return known;
         }
@@ -337,7 +349,10 @@ final class Guard implements MessageGuard<Protection, SchemaReference> {
         PayloadSchema of(SchemaReference reference) {
             try {
                 PayloadSchema known = find(reference.name(), reference.version());
-                if (known == null && schemas != null && !reference.name().isEmpty() && !reference.version().isEmpty()) {
+                if (known == null
+                        && schemas != null
+                        && !reference.name().isEmpty()
+                        && !reference.version().isEmpty()) {
                     throw new SchemaException("there is no schema '" + reference.name() + "' of version '"
                             + reference.version() + "' here");
                 }

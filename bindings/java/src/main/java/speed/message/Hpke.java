@@ -27,7 +27,8 @@ record Hpke(byte[] key, byte[] nonce) {
         context.writeBytes(extract(NONE, "info_hash", info));
         byte[] secret = extract(sharedSecret, "secret", NONE);
         byte[] bound = context.toByteArray();
-        return new Hpke(expand(secret, "key", bound, Algorithm.DATA_KEY_BYTES),
+        return new Hpke(
+                expand(secret, "key", bound, Algorithm.DATA_KEY_BYTES),
                 expand(secret, "base_nonce", bound, Algorithm.IV_BYTES));
     }
 
@@ -55,8 +56,11 @@ record Hpke(byte[] key, byte[] nonce) {
     }
 
     private static byte[] suite(int kem, int kdf, int aead) {
-        byte[] ids = ByteBuffer.allocate(3 * Short.BYTES).putShort((short) kem).putShort((short) kdf)
-                .putShort((short) aead).array();
+        byte[] ids = ByteBuffer.allocate(3 * Short.BYTES)
+                .putShort((short) kem)
+                .putShort((short) kdf)
+                .putShort((short) aead)
+                .array();
         return joined(ascii("HPKE"), ids);
     }
 

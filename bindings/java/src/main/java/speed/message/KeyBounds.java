@@ -17,8 +17,7 @@ import speed.internal.wire.Names;
 public record KeyBounds(
         List<String> namespaces, List<String> topics, List<String> publishers, long notBeforeMs, long notAfterMs) {
     /** Everywhere, at any time; it signs for nobody. */
-    public static final KeyBounds NONE =
-            new KeyBounds(List.of("*"), List.of("*"), List.of(), 0, Long.MAX_VALUE);
+    public static final KeyBounds NONE = new KeyBounds(List.of("*"), List.of("*"), List.of(), 0, Long.MAX_VALUE);
 
     /**
      * Copies the lists.
@@ -82,11 +81,17 @@ public record KeyBounds(
 
     /** KeyRefusedException for a use outside. */
     void check(String keyId, String namespace, String topic, long atMs) {
-        require(namespaces.contains("*") || namespaces.contains(namespace), keyId,
+        require(
+                namespaces.contains("*") || namespaces.contains(namespace),
+                keyId,
                 "is not for namespace '" + Shown.text(namespace) + "'");
-        require(topics.stream().anyMatch(pattern -> Names.matches(pattern, topic)), keyId,
+        require(
+                topics.stream().anyMatch(pattern -> Names.matches(pattern, topic)),
+                keyId,
                 "is not for topic '" + Shown.text(topic) + "'");
-        require(atMs >= notBeforeMs && atMs <= notAfterMs, keyId,
+        require(
+                atMs >= notBeforeMs && atMs <= notAfterMs,
+                keyId,
                 "is not valid at that time: rotate it, or wait until it begins");
     }
 

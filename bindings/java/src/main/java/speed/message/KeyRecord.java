@@ -14,7 +14,15 @@ import speed.internal.wire.Json;
 /** A key as it is written down; KeyRefusedException names the field that is malformed, and never its value. */
 record KeyRecord(Map<?, ?> fields) {
     private static final Set<String> FIELDS = Set.of(
-            "id", "algorithm", "secret", "public", "namespaces", "topics", "publishers", "not_before_ms", "not_after_ms");
+            "id",
+            "algorithm",
+            "secret",
+            "public",
+            "namespaces",
+            "topics",
+            "publishers",
+            "not_before_ms",
+            "not_after_ms");
     private static final Pattern ID = Pattern.compile("[A-Za-z0-9_][A-Za-z0-9._-]*");
     private static final int MAX_KEYS = 64;
 
@@ -43,9 +51,12 @@ record KeyRecord(Map<?, ?> fields) {
     /** Returns the id, once nothing else about the names of its fields is wrong. */
     String id() {
         String id = checkId(fields.get("id") instanceof String text ? text : "");
-        fields.keySet().stream().filter(name -> !FIELDS.contains(name)).findFirst().ifPresent(name -> {
-            throw refused("has an unknown field '" + Shown.text(String.valueOf(name)) + "'");
-        });
+        fields.keySet().stream()
+                .filter(name -> !FIELDS.contains(name))
+                .findFirst()
+                .ifPresent(name -> {
+                    throw refused("has an unknown field '" + Shown.text(String.valueOf(name)) + "'");
+                });
         return id;
     }
 
@@ -54,14 +65,19 @@ record KeyRecord(Map<?, ?> fields) {
     }
 
     KeyBounds bounds() {
-        return new KeyBounds(texts("namespaces", KeyBounds.NONE.namespaces()),
-                texts("topics", KeyBounds.NONE.topics()), texts("publishers", KeyBounds.NONE.publishers()),
-                time("not_before_ms", KeyBounds.NONE.notBeforeMs()), time("not_after_ms", KeyBounds.NONE.notAfterMs()));
+        return new KeyBounds(
+                texts("namespaces", KeyBounds.NONE.namespaces()),
+                texts("topics", KeyBounds.NONE.topics()),
+                texts("publishers", KeyBounds.NONE.publishers()),
+                time("not_before_ms", KeyBounds.NONE.notBeforeMs()),
+                time("not_after_ms", KeyBounds.NONE.notAfterMs()));
     }
 
     /** Returns an id that may become part of a file name. */
     static String checkId(String id) {
-        boolean isId = id != null && id.length() <= Algorithm.MAX_KEY_ID_BYTES && ID.matcher(id).matches();
+        boolean isId = id != null
+                && id.length() <= Algorithm.MAX_KEY_ID_BYTES
+                && ID.matcher(id).matches();
         if (!isId || id.contains("..")) {
             throw new KeyRefusedException("'" + Shown.text(String.valueOf(id)) + "' is no key id: use 1 to "
                     + Algorithm.MAX_KEY_ID_BYTES + " of [A-Za-z0-9._-]");
@@ -74,7 +90,8 @@ record KeyRecord(Map<?, ?> fields) {
         Map<String, Object> fields = new LinkedHashMap<>();
         fields.put("id", id);
         fields.put("algorithm", algorithm.label());
-        fields.put(secret != null ? "secret" : "public",
+        fields.put(
+                secret != null ? "secret" : "public",
                 Base64.getEncoder().encodeToString(secret != null ? secret : publicBytes));
         putUnless(fields, "namespaces", bounds.namespaces(), KeyBounds.NONE.namespaces());
         putUnless(fields, "topics", bounds.topics(), KeyBounds.NONE.topics());

@@ -79,7 +79,8 @@ public final class MessageKey {
      * @throws speed.errors.AlgorithmException for an algorithm that is weak, unknown, or not available here
      */
     public static List<MessageKey> parseAll(String json) {
-        List<MessageKey> keys = KeyRecord.parse(json).stream().map(MessageKey::new).toList();
+        List<MessageKey> keys =
+                KeyRecord.parse(json).stream().map(MessageKey::new).toList();
         if (keys.stream().map(MessageKey::id).distinct().count() != keys.size()) {
             throw new KeyRefusedException("a key id stands twice in a key set");
         }

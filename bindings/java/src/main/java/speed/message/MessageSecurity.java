@@ -33,8 +33,17 @@ public record MessageSecurity(
         Schemas schemas,
         AuditLog audit) {
     /** Does nothing, believes nothing, opens what no key is needed for. */
-    public static final MessageSecurity NONE = new MessageSecurity(List.of(), SignaturePolicy.OFF, List.of(),
-            Protection.NONE, null, null, FipsMode.OFF, Algorithm.FUTURE_TOLERANCE_MS, null, null);
+    public static final MessageSecurity NONE = new MessageSecurity(
+            List.of(),
+            SignaturePolicy.OFF,
+            List.of(),
+            Protection.NONE,
+            null,
+            null,
+            FipsMode.OFF,
+            Algorithm.FUTURE_TOLERANCE_MS,
+            null,
+            null);
 
     /**
      * Checks what belongs together.
@@ -69,8 +78,8 @@ public record MessageSecurity(
     public MessageSecurity withKeys(MessageKey... more) {
         List<MessageKey> all = new ArrayList<>(keys);
         all.addAll(List.of(more));
-        return new MessageSecurity(all, policy, trusted, defaults, publisherTeam, clearance, fipsMode,
-                futureToleranceMs, schemas, audit);
+        return new MessageSecurity(
+                all, policy, trusted, defaults, publisherTeam, clearance, fipsMode, futureToleranceMs, schemas, audit);
     }
 
     /**
@@ -82,8 +91,17 @@ public record MessageSecurity(
      * @throws ConfigurationException for a policy other than off without keys
      */
     public MessageSecurity withPolicy(SignaturePolicy newPolicy, MessageKey... publishers) {
-        return new MessageSecurity(keys, newPolicy, List.of(publishers), defaults, publisherTeam, clearance, fipsMode,
-                futureToleranceMs, schemas, audit);
+        return new MessageSecurity(
+                keys,
+                newPolicy,
+                List.of(publishers),
+                defaults,
+                publisherTeam,
+                clearance,
+                fipsMode,
+                futureToleranceMs,
+                schemas,
+                audit);
     }
 
     /**
@@ -93,8 +111,8 @@ public record MessageSecurity(
      * @return such settings
      */
     public MessageSecurity withDefaults(Protection usual) {
-        return new MessageSecurity(keys, policy, trusted, usual, publisherTeam, clearance, fipsMode,
-                futureToleranceMs, schemas, audit);
+        return new MessageSecurity(
+                keys, policy, trusted, usual, publisherTeam, clearance, fipsMode, futureToleranceMs, schemas, audit);
     }
 
     /**
@@ -104,8 +122,8 @@ public record MessageSecurity(
      * @return such settings
      */
     public MessageSecurity withPublisherTeam(String team) {
-        return new MessageSecurity(keys, policy, trusted, defaults, team, clearance, fipsMode,
-                futureToleranceMs, schemas, audit);
+        return new MessageSecurity(
+                keys, policy, trusted, defaults, team, clearance, fipsMode, futureToleranceMs, schemas, audit);
     }
 
     /**
@@ -116,8 +134,8 @@ public record MessageSecurity(
      * @throws ConfigurationException for another text
      */
     public MessageSecurity withClearance(String level) {
-        return new MessageSecurity(keys, policy, trusted, defaults, publisherTeam, level, fipsMode,
-                futureToleranceMs, schemas, audit);
+        return new MessageSecurity(
+                keys, policy, trusted, defaults, publisherTeam, level, fipsMode, futureToleranceMs, schemas, audit);
     }
 
     /**
@@ -127,8 +145,8 @@ public record MessageSecurity(
      * @return such settings
      */
     public MessageSecurity withFipsMode(FipsMode mode) {
-        return new MessageSecurity(keys, policy, trusted, defaults, publisherTeam, clearance, mode,
-                futureToleranceMs, schemas, audit);
+        return new MessageSecurity(
+                keys, policy, trusted, defaults, publisherTeam, clearance, mode, futureToleranceMs, schemas, audit);
     }
 
     /**
@@ -139,8 +157,8 @@ public record MessageSecurity(
      * @return such settings
      */
     public MessageSecurity withSchemas(Schemas known) {
-        return new MessageSecurity(keys, policy, trusted, defaults, publisherTeam, clearance, fipsMode,
-                futureToleranceMs, known, audit);
+        return new MessageSecurity(
+                keys, policy, trusted, defaults, publisherTeam, clearance, fipsMode, futureToleranceMs, known, audit);
     }
 
     /**
@@ -151,8 +169,8 @@ public record MessageSecurity(
      * @return such settings
      */
     public MessageSecurity withAudit(AuditLog log) {
-        return new MessageSecurity(keys, policy, trusted, defaults, publisherTeam, clearance, fipsMode,
-                futureToleranceMs, schemas, log);
+        return new MessageSecurity(
+                keys, policy, trusted, defaults, publisherTeam, clearance, fipsMode, futureToleranceMs, schemas, log);
     }
 
     /** Who may see what: absent is internal, a text of a later version counts as the highest. */

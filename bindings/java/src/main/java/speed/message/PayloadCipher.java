@@ -18,7 +18,8 @@ record PayloadCipher(String name, byte[] key, boolean isNative) {
     }
 
     byte[] seal(byte[] iv, byte[] data, byte[] associated) throws GeneralSecurityException {
-        return isNative(iv) ? SodiumArrays.seal(key, iv, data, associated)
+        return isNative(iv)
+                ? SodiumArrays.seal(key, iv, data, associated)
                 : run(Cipher.ENCRYPT_MODE, iv, data, associated);
     }
 

@@ -25,23 +25,49 @@ record PayloadContext(
         byte[] aad) {
     /** What a received message says of itself. */
     static PayloadContext of(MessageView view, Encrypted how) {
-        return new PayloadContext(view.messageId(), view.topic(), view.namespace(), view.contentType(), view.typeUrl(),
-                view.contentEncoding(), view.uncompressedBytes(), view.schema().hash(),
-                view.security().classification(), how.aad());
+        return new PayloadContext(
+                view.messageId(),
+                view.topic(),
+                view.namespace(),
+                view.contentType(),
+                view.typeUrl(),
+                view.contentEncoding(),
+                view.uncompressedBytes(),
+                view.schema().hash(),
+                view.security().classification(),
+                how.aad());
     }
 
     /** What a message that is being written will say. */
     static PayloadContext of(MessageDraft draft, Content content, Schema schema, Protection protection) {
-        return new PayloadContext(draft.messageId(), draft.topic(), draft.namespace(), content.typeName(),
-                content.typeUrl() == null ? "" : content.typeUrl(), content.encodingName(), content.uncompressedBytes(),
-                schema.hash(), protection.level() == null ? "" : protection.level(), protection.aad());
+        return new PayloadContext(
+                draft.messageId(),
+                draft.topic(),
+                draft.namespace(),
+                content.typeName(),
+                content.typeUrl() == null ? "" : content.typeUrl(),
+                content.encodingName(),
+                content.uncompressedBytes(),
+                schema.hash(),
+                protection.level() == null ? "" : protection.level(),
+                protection.aad());
     }
 
     /** SHA-256 of the context: the associated data of the payload. */
     byte[] hash(Algorithm algorithm, List<String> keyIds) {
-        Prefixed context = new Prefixed("speed/1 message payload").text(algorithm.label()).text(messageId).text(topic)
-                .text(namespace).text(contentType).text(typeUrl).text(contentEncoding).u64(uncompressedBytes)
-                .text(schemaHash).text(classification).bytes(aad).u32(keyIds.size());
+        Prefixed context = new Prefixed("speed/1 message payload")
+                .text(algorithm.label())
+                .text(messageId)
+                .text(topic)
+                .text(namespace)
+                .text(contentType)
+                .text(typeUrl)
+                .text(contentEncoding)
+                .u64(uncompressedBytes)
+                .text(schemaHash)
+                .text(classification)
+                .bytes(aad)
+                .u32(keyIds.size());
         keyIds.forEach(context::text);
         return Hashes.sha256(context.toByteArray());
     }

@@ -58,7 +58,8 @@ public record PayloadSchema(String hash, boolean marksPersonalData, Check check)
         } catch (SchemaException misfit) {
             throw misfit;
         } catch (RuntimeException | StackOverflowError failed) { // a payload may be nested as deep as its sender likes
-            throw new SchemaException("the payload could not be checked: " + failed.getClass().getSimpleName());
+            throw new SchemaException(
+                    "the payload could not be checked: " + failed.getClass().getSimpleName());
         }
     }
 }

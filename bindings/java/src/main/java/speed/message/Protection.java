@@ -103,9 +103,14 @@ public record Protection(
     Protection or(Protection usual) {
         List<MessageKey> readers = recipients != null ? recipients : usual.recipients;
         String encoding = compression != null ? compression : usual.compression;
-        return new Protection(readers != null ? readers : List.of(), signer != null ? signer : usual.signer,
-                encoding != null ? encoding : Compression.NONE, level != null ? level : usual.level,
-                containsPii || usual.containsPii, direct, aad);
+        return new Protection(
+                readers != null ? readers : List.of(),
+                signer != null ? signer : usual.signer,
+                encoding != null ? encoding : Compression.NONE,
+                level != null ? level : usual.level,
+                containsPii || usual.containsPii,
+                direct,
+                aad);
     }
 
     boolean isEncrypting() {

@@ -33,8 +33,7 @@ record RsaKey(RSAPrivateKey secretKey, RSAPublicKey publicKey) implements Loaded
     }
 
     static RsaKey ofPublic(Algorithm algorithm, byte[] spki) throws GeneralSecurityException {
-        RSAPublicKey shown =
-                (RSAPublicKey) KeyFactory.getInstance("RSA").generatePublic(new X509EncodedKeySpec(spki));
+        RSAPublicKey shown = (RSAPublicKey) KeyFactory.getInstance("RSA").generatePublic(new X509EncodedKeySpec(spki));
         checkSize(algorithm, shown);
         return new RsaKey(null, shown);
     }

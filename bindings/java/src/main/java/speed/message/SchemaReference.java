@@ -16,7 +16,8 @@ import speed.internal.wire.Schema;
  * @param hash {@code sha256:} and 64 hex digits of the file's bytes
  * @param compatibility {@code backward}, {@code forward}, {@code full} or {@code none}
  */
-public record SchemaReference(String name, String version, String format, String url, String hash, String compatibility) {
+public record SchemaReference(
+        String name, String version, String format, String url, String hash, String compatibility) {
     /** Says nothing. */
     public static final SchemaReference NONE = new SchemaReference("", "", "", "", "", "");
 

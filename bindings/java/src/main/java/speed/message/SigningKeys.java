@@ -49,7 +49,8 @@ final class SigningKeys {
         /** The JDK ignores bytes behind the 64 of a signature, and takes an R of small order; neither holds here. */
         @Override
         public boolean holds(byte[] made, byte[] covered) {
-            if (made.length != Algorithm.ED25519.outputBytes || Curve.isOfSmallOrder(Arrays.copyOf(made, POINT_BYTES))) {
+            if (made.length != Algorithm.ED25519.outputBytes
+                    || Curve.isOfSmallOrder(Arrays.copyOf(made, POINT_BYTES))) {
                 return false;
             }
             try {

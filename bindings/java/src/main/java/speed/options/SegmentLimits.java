@@ -30,10 +30,16 @@ public record SegmentLimits(
         Duration total,
         Duration completion) {
     /** Those of {@code limits.json}. */
-    public static final SegmentLimits DEFAULT = new SegmentLimits(Limits.MAX_SEGMENTED_BYTES,
-            Limits.MAX_RECONSTRUCTIONS, Limits.MAX_SENDER_RECONSTRUCTIONS, Limits.MAX_BUFFERED_BYTES,
-            Limits.MAX_SENDER_BUFFERED_BYTES, Limits.MAX_COMPLETIONS, Limits.MAX_SENDER_COMPLETIONS,
-            seconds(Limits.RECONSTRUCTION_IDLE_SECONDS), seconds(Limits.RECONSTRUCTION_SECONDS),
+    public static final SegmentLimits DEFAULT = new SegmentLimits(
+            Limits.MAX_SEGMENTED_BYTES,
+            Limits.MAX_RECONSTRUCTIONS,
+            Limits.MAX_SENDER_RECONSTRUCTIONS,
+            Limits.MAX_BUFFERED_BYTES,
+            Limits.MAX_SENDER_BUFFERED_BYTES,
+            Limits.MAX_COMPLETIONS,
+            Limits.MAX_SENDER_COMPLETIONS,
+            seconds(Limits.RECONSTRUCTION_IDLE_SECONDS),
+            seconds(Limits.RECONSTRUCTION_SECONDS),
             seconds(Limits.COMPLETION_SECONDS));
 
     /**

@@ -30,16 +30,24 @@ public final class Agent {
         Arguments arguments = new Arguments(line);
         try (Node node = open(arguments)) {
             AgentOperations operations = equipped(node, arguments);
-            say(Map.of("event", "ready", "generation", node.generation(), "pid", ProcessHandle.current().pid()));
+            say(Map.of(
+                    "event",
+                    "ready",
+                    "generation",
+                    node.generation(),
+                    "pid",
+                    ProcessHandle.current().pid()));
             obey(node, operations);
         }
     }
 
     private static Node open(Arguments arguments) {
-        Node.Builder builder = arguments.builder(arguments.get("--name"))
+        Node.Builder builder = arguments
+                .builder(arguments.get("--name"))
                 .workers(Integer.parseInt(arguments.get("--workers", "4")))
                 .maxLaneBytes(Long.parseLong(arguments.get("--lane-bytes", "" + Limits.LANE_WINDOW_BYTES)))
-                .lease(seconds(arguments.get("--lease", "" + Limits.LEASE_SECONDS)),
+                .lease(
+                        seconds(arguments.get("--lease", "" + Limits.LEASE_SECONDS)),
                         seconds(arguments.get("--heartbeat", "" + Limits.HEARTBEAT_SECONDS)));
         if (arguments.get("--durability", "process").equals("disk")) {
             builder.durable();
@@ -119,11 +127,17 @@ public final class Agent {
     private static Map<String, Object> failure(String key, Object value, Throwable error) {
         Map<String, Object> answer = new LinkedHashMap<>();
         answer.put(key, value);
-        answer.put("error", error instanceof SpeedException known ? known.code() : error.getClass().getSimpleName());
+        answer.put(
+                "error",
+                error instanceof SpeedException known
+                        ? known.code()
+                        : error.getClass().getSimpleName());
         answer.put("message", String.valueOf(error.getMessage()));
         answer.put("details", error instanceof CallException call ? call.details() : Map.of());
         if (error instanceof SpeedException known && known.execution() != null) {
-            answer.put("execution", known.execution().name().toLowerCase(Locale.ROOT).replace('_', ' '));
+            answer.put(
+                    "execution",
+                    known.execution().name().toLowerCase(Locale.ROOT).replace('_', ' '));
         }
         return answer;
     }

@@ -36,6 +36,7 @@ final class AgentOperations {
     private final AgentTopics topics;
     /** Calls that go on beside the commands, by the numbers that these gave them. */
     private final Map<Object, CompletableFuture<Object>> started = new HashMap<>();
+
     private Message inHand;
     private Node prize;
 
@@ -84,14 +85,18 @@ final class AgentOperations {
         });
         table.put("burst", this::burst);
         table.put("drain", this::drain);
-        table.put("publish", fields -> node.publish(fields.text("topic"), fields.get("payload")).count());
+        table.put(
+                "publish",
+                fields -> node.publish(fields.text("topic"), fields.get("payload"))
+                        .count());
         table.put("publish_batch", this::publishBatch);
         table.put("subscribe", fields -> {
             node.subscribe(fields.text("pattern"), events::add);
             return null;
         });
-        table.put("event", fields ->
-                shown(events.poll(fields.seconds("timeout", 5).toNanos(), TimeUnit.NANOSECONDS)));
+        table.put(
+                "event",
+                fields -> shown(events.poll(fields.seconds("timeout", 5).toNanos(), TimeUnit.NANOSECONDS)));
     }
 
     private Message receive(Duration timeout) throws InterruptedException {
@@ -122,7 +127,8 @@ final class AgentOperations {
 
     private Object publishBatch(Fields fields) {
         if (fields.get("pairs") == null) {
-            return node.publishBatch(fields.text("topic"), (List<?>) fields.get("payloads")).count();
+            return node.publishBatch(fields.text("topic"), (List<?>) fields.get("payloads"))
+                    .count();
         }
         List<Map.Entry<String, Object>> pairs = new ArrayList<>();
         for (Object pair : (List<?>) fields.get("pairs")) {
@@ -204,18 +210,26 @@ final class AgentOperations {
         table.put("ping", fields -> node.ping(fields.text("target")).toNanos() / 1e9);
         table.put("services", fields -> node.services(fields.text("target")));
         table.put("info", fields -> node.info(fields.text("target")));
-        table.put("stats", fields ->
-                fields.get("target") == null ? node.stats() : node.stats(fields.text("target")));
+        table.put("stats", fields -> fields.get("target") == null ? node.stats() : node.stats(fields.text("target")));
     }
 
     private Object call(Fields fields) {
-        return node.call(fields.text("target"), fields.text("service"), fields.map("arguments"),
-                fields.seconds("timeout", 30), fields.text("traceparent"));
+        return node.call(
+                fields.text("target"),
+                fields.text("service"),
+                fields.map("arguments"),
+                fields.seconds("timeout", 30),
+                fields.text("traceparent"));
     }
 
     private Object start(Fields fields) {
-        started.put(fields.get("call"), node.submit(fields.text("target"), fields.text("service"),
-                fields.map("arguments"), fields.seconds("timeout", 30)));
+        started.put(
+                fields.get("call"),
+                node.submit(
+                        fields.text("target"),
+                        fields.text("service"),
+                        fields.map("arguments"),
+                        fields.seconds("timeout", 30)));
         return null;
     }
 
@@ -254,10 +268,14 @@ final class AgentOperations {
             node.segment(fields.text("target"), fields.number("size", 0), parity);
             return null;
         });
-        table.put("nodes", fields -> (fields.get("fabric") == null ? node.nodes() : node.nodes(fields.text("fabric")))
-                .stream().map(NodeInfo::name).toList());
-        table.put("wait_for", fields ->
-                node.waitFor(fields.text("target"), fields.seconds("timeout", 10)).name());
+        table.put(
+                "nodes",
+                fields -> (fields.get("fabric") == null ? node.nodes() : node.nodes(fields.text("fabric")))
+                        .stream().map(NodeInfo::name).toList());
+        table.put(
+                "wait_for",
+                fields -> node.waitFor(fields.text("target"), fields.seconds("timeout", 10))
+                        .name());
         table.put("race", this::race);
         table.put("release", fields -> {
             release();

@@ -39,8 +39,9 @@ final class AgentProtection {
     void addTo(Map<String, Operation> table) {
         table.put("protect", this::protect);
         table.put("protected_send", fields -> node.send(fields.text("target"), fields.get("payload"), options(fields)));
-        table.put("protected_receive", fields ->
-                shown(handled.poll(fields.seconds("timeout", 5).toNanos(), TimeUnit.NANOSECONDS)));
+        table.put(
+                "protected_receive",
+                fields -> shown(handled.poll(fields.seconds("timeout", 5).toNanos(), TimeUnit.NANOSECONDS)));
         table.put("unprotect", fields -> {
             close();
             return null;
@@ -57,23 +58,30 @@ final class AgentProtection {
         if (fields.get("schemas") != null) {
             security = security.withSchemas(schemas((Map<?, ?>) fields.get("schemas")));
         }
-        node = arguments.builder(fields.text("name")).allow(fields.texts("allow")).security(security).open();
+        node = arguments
+                .builder(fields.text("name"))
+                .allow(fields.texts("allow"))
+                .security(security)
+                .open();
         node.onMessage(handled::add);
         return node.generation();
     }
 
     /** Schemas by {@code NAME/VERSION}; each says how it judges every payload. */
     private static Schemas schemas(Map<?, ?> known) {
-        return (name, version) -> Optional.ofNullable((Map<?, ?>) known.get(name + "/" + version)).map(
-                definition -> new PayloadSchema((String) definition.get("hash"),
-                        Boolean.TRUE.equals(definition.get("personal")), (type, payload) -> judged(definition)));
+        return (name, version) -> Optional.ofNullable((Map<?, ?>) known.get(name + "/" + version))
+                .map(definition -> new PayloadSchema(
+                        (String) definition.get("hash"),
+                        Boolean.TRUE.equals(definition.get("personal")),
+                        (type, payload) -> judged(definition)));
     }
 
     private static List<String> judged(Map<?, ?> definition) {
         if (definition.get("misfit") instanceof String why) {
             throw new SchemaException(why);
         }
-        return ((List<?>) definition.get("deprecated")).stream().map(String.class::cast).toList();
+        return ((List<?>) definition.get("deprecated"))
+                .stream().map(String.class::cast).toList();
     }
 
     private static SendOptions options(Fields fields) {
@@ -82,22 +90,28 @@ final class AgentProtection {
             options = options.withProtection(Protection.NONE.classified(fields.text("classification")));
         }
         if (fields.get("schema") instanceof List<?> named) {
-            options = options.withSchema(new SchemaReference((String) named.get(0), (String) named.get(1), "json-schema",
-                    "", "", ""));
+            options = options.withSchema(
+                    new SchemaReference((String) named.get(0), (String) named.get(1), "json-schema", "", "", ""));
         }
         return options;
     }
 
     private static MessageSecurity security(Fields fields) {
-        Map<String, MessageKey> keys = ((List<?>) fields.get("keys")).stream()
-                .map(one -> MessageKey.of((Map<?, ?>) one)).collect(Collectors.toMap(MessageKey::id, one -> one));
-        Protection usual = Protection.NONE.encryptTo(named(keys, fields.texts("encrypt_to")))
+        Map<String, MessageKey> keys = ((List<?>) fields.get("keys"))
+                .stream()
+                        .map(one -> MessageKey.of((Map<?, ?>) one))
+                        .collect(Collectors.toMap(MessageKey::id, one -> one));
+        Protection usual = Protection.NONE
+                .encryptTo(named(keys, fields.texts("encrypt_to")))
                 .compressed(fields.text("compression"));
         if (fields.get("sign_with") != null) {
             usual = usual.signWith(keys.get(fields.text("sign_with")));
         }
-        return MessageSecurity.NONE.withKeys(keys.values().toArray(new MessageKey[0])).withDefaults(usual)
-                .withPolicy(SignaturePolicy.valueOf(fields.text("policy").toUpperCase(Locale.ROOT)),
+        return MessageSecurity.NONE
+                .withKeys(keys.values().toArray(new MessageKey[0]))
+                .withDefaults(usual)
+                .withPolicy(
+                        SignaturePolicy.valueOf(fields.text("policy").toUpperCase(Locale.ROOT)),
                         named(keys, fields.texts("trusted")));
     }
 

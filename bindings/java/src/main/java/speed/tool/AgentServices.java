@@ -28,8 +28,9 @@ final class AgentServices {
         node.register("fail", request -> {
             throw new IllegalStateException(request.get("message", String.class));
         });
-        node.register("error", request ->
-                Response.error(request.get("code", String.class), "asked to fail", Map.of("why", "asked")));
+        node.register(
+                "error",
+                request -> Response.error(request.get("code", String.class), "asked to fail", Map.of("why", "asked")));
         node.register("note", AgentServices::note);
         node.register("sequence", this::append);
         node.register("sequence_seen", request -> seen());
@@ -85,8 +86,11 @@ final class AgentServices {
     /** What ran stays in a file, whoever is killed afterwards. */
     private static Object note(Request request) throws IOException, InterruptedException {
         request.allowOnly("n", "file", "seconds", "quits", "filler");
-        Files.writeString(Path.of(request.get("file", String.class)), request.get("n", Long.class) + "\n",
-                StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+        Files.writeString(
+                Path.of(request.get("file", String.class)),
+                request.get("n", Long.class) + "\n",
+                StandardOpenOption.CREATE,
+                StandardOpenOption.APPEND);
         double seconds = request.arguments().containsKey("seconds") ? request.get("seconds", Double.class) : 0;
         boolean cancelled = seconds > 0 && request.cancellation().await(Duration.ofNanos((long) (seconds * 1e9)));
         if (cancelled && Boolean.TRUE.equals(request.arguments().get("quits"))) {

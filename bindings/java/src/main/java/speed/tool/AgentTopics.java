@@ -26,6 +26,7 @@ final class AgentTopics {
     private final Node node;
     /** By offset, since it consumes. */
     private final Map<Long, TopicMessage> received = new HashMap<>();
+
     private Consumer consumer;
 
     AgentTopics(Node node) {
@@ -62,8 +63,11 @@ final class AgentTopics {
     private Object publish(Fields fields) {
         Map<String, String> properties = new LinkedHashMap<>();
         fields.map("properties").forEach((name, text) -> properties.put(name, (String) text));
-        PublishOptions options = PublishOptions.DEFAULT.withKey(fields.text("key")).withProperties(properties)
-                .withSequence(text(fields, "producer"), fields.number("sequence", 0)).withOwner(text(fields, "owner"))
+        PublishOptions options = PublishOptions.DEFAULT
+                .withKey(fields.text("key"))
+                .withProperties(properties)
+                .withSequence(text(fields, "producer"), fields.number("sequence", 0))
+                .withOwner(text(fields, "owner"))
                 .withTimeout(fields.seconds("timeout", 30));
         if (fields.get("after") != null) {
             options = options.withDelay(fields.seconds("after", 0));
@@ -72,10 +76,11 @@ final class AgentTopics {
     }
 
     private Object publishBatch(Fields fields) {
-        PublishBatchOptions options = PublishBatchOptions.DEFAULT
-                .withSequence(text(fields, "producer"), fields.number("sequence", 0));
+        PublishBatchOptions options =
+                PublishBatchOptions.DEFAULT.withSequence(text(fields, "producer"), fields.number("sequence", 0));
         if (fields.get("keys") instanceof List<?> keys) {
-            options = options.withKeys(new ArrayList<>(keys.stream().map(String.class::cast).toList()));
+            options = options.withKeys(
+                    new ArrayList<>(keys.stream().map(String.class::cast).toList()));
         }
         List<Object> all = new ArrayList<>();
         topic(fields).publishBatch((List<?>) fields.get("payloads"), options).forEach(kept -> all.add(shown(kept)));
@@ -84,12 +89,15 @@ final class AgentTopics {
 
     private Object consume(Fields fields) {
         leave();
-        ConsumerOptions options = ConsumerOptions.DEFAULT.withStart(start(fields.get("start")))
-                .withName(text(fields, "consumer")).withPrefetch(fields.number("prefetch", 100))
-                .withMaxDeliveries(fields.number("max_deliveries", 0)).withTimeout(fields.seconds("timeout", 30));
+        ConsumerOptions options = ConsumerOptions.DEFAULT
+                .withStart(start(fields.get("start")))
+                .withName(text(fields, "consumer"))
+                .withPrefetch(fields.number("prefetch", 100))
+                .withMaxDeliveries(fields.number("max_deliveries", 0))
+                .withTimeout(fields.seconds("timeout", 30));
         if (fields.get("type") != null) {
-            options = options.withType(
-                    SubscriptionType.valueOf(fields.text("type").toUpperCase(Locale.ROOT).replace('-', '_')));
+            options = options.withType(SubscriptionType.valueOf(
+                    fields.text("type").toUpperCase(Locale.ROOT).replace('-', '_')));
         }
         if (fields.get("dead_letter") != null) {
             options = options.withDeadLetters(fields.text("dead_letter"));
@@ -138,7 +146,8 @@ final class AgentTopics {
     private Object acknowledge(Fields fields) {
         TopicMessage message = received(fields);
         return Boolean.TRUE.equals(fields.get("until"))
-                ? consuming().acknowledgeUntil(message) : consuming().acknowledge(message);
+                ? consuming().acknowledgeUntil(message)
+                : consuming().acknowledge(message);
     }
 
     private Object reject(Fields fields) {
@@ -157,7 +166,8 @@ final class AgentTopics {
 
     private Object read(Fields fields) throws InterruptedException {
         boolean isCompacted = Boolean.TRUE.equals(fields.get("compacted"));
-        Reader reader = isCompacted ? topic(fields).compactedReader() : topic(fields).reader(start(fields.get("start")));
+        Reader reader =
+                isCompacted ? topic(fields).compactedReader() : topic(fields).reader(start(fields.get("start")));
         List<Object> messages = new ArrayList<>();
         while (messages.size() < fields.number("count", 1)) {
             TopicMessage message = reader.receive(fields.seconds("timeout", 5));

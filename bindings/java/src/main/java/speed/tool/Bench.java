@@ -52,15 +52,21 @@ public final class Bench {
             serve(Path.of(arguments.get("--root")));
             return;
         }
-        Map<String, Object> figures = measure(what, Integer.parseInt(arguments.get("--bytes", "200")),
+        Map<String, Object> figures = measure(
+                what,
+                Integer.parseInt(arguments.get("--bytes", "200")),
                 Integer.parseInt(arguments.get("--count", "20000")),
-                Integer.parseInt(arguments.get("--callers", "8")), arguments.get("--root", null));
+                Integer.parseInt(arguments.get("--callers", "8")),
+                arguments.get("--root", null));
         System.out.println(arguments.has("--json") ? Json.write(figures) : shown(figures));
     }
 
-    private static Map<String, Object> measure(String what, int bytes, int count, int callers, String parent) throws Exception {
+    private static Map<String, Object> measure(String what, int bytes, int count, int callers, String parent)
+            throws Exception {
         try (BenchRoot root = new BenchRoot(parent)) {
-            Process server = root.start(Bench.class.getName(), List.of("serve", "--root", root.path().toString()));
+            Process server = root.start(
+                    Bench.class.getName(),
+                    List.of("serve", "--root", root.path().toString()));
             try (Node client = root.node(CLIENT, SERVER)) {
                 client.waitFor(SERVER, START);
                 Map<String, Object> figures = new LinkedHashMap<>();
@@ -176,8 +182,10 @@ public final class Bench {
 
     private static String shown(Map<String, Object> figures) {
         StringBuilder shown = new StringBuilder();
-        figures.forEach((name, value) -> shown.append(value instanceof Double number
-                ? String.format("%-18s %,.1f%n", name, number) : String.format("%-18s %s%n", name, value)));
+        figures.forEach((name, value) -> shown.append(
+                value instanceof Double number
+                        ? String.format("%-18s %,.1f%n", name, number)
+                        : String.format("%-18s %s%n", name, value)));
         return shown.toString().stripTrailing();
     }
 }

@@ -25,8 +25,8 @@ public final class BenchRoot implements AutoCloseable {
         root = Files.createTempDirectory(place, "speed-bench-");
         byte[] key = new byte[Limits.KEY_BYTES];
         new SecureRandom().nextBytes(key);
-        Path file = Files.createFile(keyFile(root),
-                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+        Path file = Files.createFile(
+                keyFile(root), PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
         Files.writeString(file, "SPEED-KEY-V1\n\n" + Base64.getEncoder().encodeToString(key) + "\n");
     }
 
@@ -58,16 +58,22 @@ public final class BenchRoot implements AutoCloseable {
 
     /** Another process with the class path of this one. */
     public Process start(String mainClass, List<String> arguments) throws IOException {
-        Stream<String> java = Stream.of(ProcessHandle.current().info().command().orElse("java"), "-XX:+UseSerialGC",
-                "-cp", System.getProperty("java.class.path"), mainClass);
+        Stream<String> java = Stream.of(
+                ProcessHandle.current().info().command().orElse("java"),
+                "-XX:+UseSerialGC",
+                "-cp",
+                System.getProperty("java.class.path"),
+                mainClass);
         return new ProcessBuilder(Stream.concat(java, arguments.stream()).toList())
-                .redirectError(ProcessBuilder.Redirect.INHERIT).start();
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start();
     }
 
     @Override
     public void close() throws IOException {
         try (Stream<Path> files = Files.walk(root)) {
-            files.sorted(Comparator.reverseOrder()).forEach(file -> file.toFile().delete());
+            files.sorted(Comparator.reverseOrder())
+                    .forEach(file -> file.toFile().delete());
         }
     }
 }

@@ -55,7 +55,6 @@ public final class Decoding {
         return bytes;
     }
 
-
     /** {@code OK}, or the wire or message code under which the bytes are refused. */
     static String verdict(String kind, byte[] data) {
         try {
@@ -112,8 +111,7 @@ public final class Decoding {
 
     /** Opens protected messages as a node that has the keys of the vectors: those which every build has. */
     public static final class VectorGuard {
-        private static final Set<String> OPENS =
-                Set.of("aes-256-gcm", "chacha20-poly1305", "x25519-chacha20-poly1305");
+        private static final Set<String> OPENS = Set.of("aes-256-gcm", "chacha20-poly1305", "x25519-chacha20-poly1305");
         private static final long CLOCK_MS = 1_800_000_000_000L;
         private static final Path CONTRACT = Path.of(System.getProperty("speed.contract", "registry_spec"));
         private static final MessageGuard<Protection, SchemaReference> GUARD = MessageGuard.of(settings(), "");
@@ -133,8 +131,10 @@ public final class Decoding {
 
         private static MessageSecurity settings() {
             MessageKey[] trusted = keys("signatures", "trusted", false);
-            return MessageSecurity.NONE.withKeys(keys("encryption", "keys", true))
-                    .withPolicy(SignaturePolicy.VERIFY, trusted).withClearance("confidential");
+            return MessageSecurity.NONE
+                    .withKeys(keys("encryption", "keys", true))
+                    .withPolicy(SignaturePolicy.VERIFY, trusted)
+                    .withClearance("confidential");
         }
 
         private static MessageKey[] keys(String file, String list, boolean some) {

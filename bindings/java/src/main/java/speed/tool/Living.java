@@ -35,8 +35,8 @@ import speed.options.SendOptions;
  */
 public final class Living {
     private static final String FAMILY = "life.*";
-    private static final Set<String> NEVER = Set.of("ACCESS_DENIED", "UNKNOWN_NODE", "SERVICE_NOT_FOUND",
-            "INVALID_ARGUMENTS", "INBOX_FULL", "LEAVING");
+    private static final Set<String> NEVER =
+            Set.of("ACCESS_DENIED", "UNKNOWN_NODE", "SERVICE_NOT_FOUND", "INVALID_ARGUMENTS", "INBOX_FULL", "LEAVING");
     private static final Duration CALL = Duration.ofSeconds(3);
     private static final Duration DRAIN = Duration.ofSeconds(2);
     private static final int SEGMENT_BYTES = 65_536;
@@ -128,8 +128,13 @@ public final class Living {
 
     private void start(String name) {
         Path root = Path.of((String) setting.get("root"));
-        Node node = Node.builder(name).root(root).key(root.resolve("speed.key")).workers(2).allow(FAMILY)
-                .lease(Duration.ofSeconds(30), Duration.ofMillis(500)).open();
+        Node node = Node.builder(name)
+                .root(root)
+                .key(root.resolve("speed.key"))
+                .workers(2)
+                .allow(FAMILY)
+                .lease(Duration.ofSeconds(30), Duration.ofMillis(500))
+                .open();
         node.onMessage(message -> took(name, message));
         node.subscribe(FAMILY, message -> took(name, message));
         node.register("note", this::note);
@@ -163,8 +168,9 @@ public final class Living {
         Node node = nodes.get(name);
         try {
             StringBuilder counters = new StringBuilder();
-            ((Map<?, ?>) node.stats().get("counters")).forEach((key, count) ->
-                    counters.append(' ').append(key).append('=').append(count));
+            ((Map<?, ?>) node.stats().get("counters"))
+                    .forEach((key, count) ->
+                            counters.append(' ').append(key).append('=').append(count));
             tell("counted " + name + counters);
         } catch (SpeedException error) {
             tell("refused", "stats", error.code());
@@ -326,7 +332,10 @@ public final class Living {
             Node node = node();
             node.segment(target, random.nextBoolean() ? SEGMENT_BYTES : 0, 0);
             try {
-                node.send(target, Map.of("id", id, "filler", new byte[LARGE_BYTES]), SendOptions.DEFAULT.withTimeout(CALL));
+                node.send(
+                        target,
+                        Map.of("id", id, "filler", new byte[LARGE_BYTES]),
+                        SendOptions.DEFAULT.withTimeout(CALL));
                 tell("sent", id, target);
             } finally {
                 node.segment(target, 0, 0);
@@ -336,7 +345,8 @@ public final class Living {
         private void publish() {
             String id = next();
             Published published = node().publish("life.event", Map.of("id", id), SendOptions.DEFAULT.withTimeout(CALL));
-            tell(Stream.concat(Stream.of("published", id), published.delivered().stream()).toArray());
+            tell(Stream.concat(Stream.of("published", id), published.delivered().stream())
+                    .toArray());
         }
 
         private void look() {

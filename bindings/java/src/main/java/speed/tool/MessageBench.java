@@ -19,8 +19,13 @@ public final class MessageBench {
     private static final int SMALL = 1 << 10;
     private static final int MIDDLE = 1 << 20;
     private static final int LARGE = 10 << 20;
-    private static final MessageDraft DRAFT = new MessageDraft("0b6e4f0c-0000-7000-8000-000000000001", "orders.created",
-            "default", 1_700_000_000_123L, "billing", MessageDraft.Options.NONE);
+    private static final MessageDraft DRAFT = new MessageDraft(
+            "0b6e4f0c-0000-7000-8000-000000000001",
+            "orders.created",
+            "default",
+            1_700_000_000_123L,
+            "billing",
+            MessageDraft.Options.NONE);
 
     private MessageBench() {}
 
@@ -31,8 +36,8 @@ public final class MessageBench {
      */
     public static void main(String[] line) {
         for (Algorithm algorithm : Algorithm.values()) {
-            MessageKey key = MessageKey.generate("key-1", algorithm)
-                    .withBounds(KeyBounds.NONE.withPublishers("billing"));
+            MessageKey key =
+                    MessageKey.generate("key-1", algorithm).withBounds(KeyBounds.NONE.withPublishers("billing"));
             say(algorithm, key, SMALL, "1 KiB");
             if (algorithm.isShared()) {
                 say(algorithm, key, MIDDLE, "1 MiB");
@@ -44,14 +49,19 @@ public final class MessageBench {
     private static void say(Algorithm algorithm, MessageKey key, int bytes, String size) {
         boolean signs = algorithm.isSignature();
         MessageGuard<Protection, SchemaReference> writer = guard(MessageSecurity.NONE);
-        MessageGuard<Protection, SchemaReference> reader = guard(signs ? MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, key)
-                : MessageSecurity.NONE.withKeys(key));
+        MessageGuard<Protection, SchemaReference> reader = guard(
+                signs
+                        ? MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, key)
+                        : MessageSecurity.NONE.withKeys(key));
         Protection protection = signs ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
         byte[] payload = new byte[bytes];
         double micros = median(() -> reader.open(
-                MessageView.of(writer.write(DRAFT, payload, protection, SchemaReference.NONE)), DRAFT.publishedAtMs(), ""));
-        System.out.printf("%-26s %s written and opened: %9.1f µs  %6.3f GB/s%n", algorithm.label(), size, micros,
-                bytes / micros / 1e3);
+                MessageView.of(writer.write(DRAFT, payload, protection, SchemaReference.NONE)),
+                DRAFT.publishedAtMs(),
+                ""));
+        System.out.printf(
+                "%-26s %s written and opened: %9.1f µs  %6.3f GB/s%n",
+                algorithm.label(), size, micros, bytes / micros / 1e3);
     }
 
     private static MessageGuard<Protection, SchemaReference> guard(MessageSecurity security) {
@@ -63,7 +73,8 @@ public final class MessageBench {
         MessageKey key = MessageKey.generate("key-1", Algorithm.ED25519);
         byte[] message = guard(MessageSecurity.NONE)
                 .write(DRAFT, new byte[LARGE], Protection.NONE.signWith(key), SchemaReference.NONE);
-        MessageGuard<Protection, SchemaReference> reader = guard(MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, key));
+        MessageGuard<Protection, SchemaReference> reader =
+                guard(MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, key));
         double micros = median(() -> {
             try {
                 reader.open(MessageView.of(message), DRAFT.publishedAtMs(), "");

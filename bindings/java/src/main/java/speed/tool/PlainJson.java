@@ -145,7 +145,9 @@ public final class PlainJson {
         }
 
         static Instant instant(List<?> time) {
-            return Instant.ofEpochSecond(Long.parseLong(time.get(0).toString()), Long.parseLong(time.get(1).toString()));
+            return Instant.ofEpochSecond(
+                    Long.parseLong(time.get(0).toString()),
+                    Long.parseLong(time.get(1).toString()));
         }
 
         private static Map<Object, Object> members(List<?> pairs) {

@@ -26,13 +26,19 @@ final class ProtectedVectors {
 
     private static final byte[] PAYLOAD = "hello".repeat(20).getBytes(StandardCharsets.US_ASCII);
     private static final SchemaReference SCHEMA = SchemaReference.of("order", "2", "json-schema", PAYLOAD);
-    private static final MessageDraft DRAFT = new MessageDraft("0b6e4f0c-0000-7000-8000-000000000001", "orders.created",
-            "default", 1_700_000_000_123L, "billing", MessageDraft.Options.NONE);
+    private static final MessageDraft DRAFT = new MessageDraft(
+            "0b6e4f0c-0000-7000-8000-000000000001",
+            "orders.created",
+            "default",
+            1_700_000_000_123L,
+            "billing",
+            MessageDraft.Options.NONE);
 
     private static final List<String> ENCODINGS = List.of("none", "gzip", "zstd", "lz4", "snappy");
     private static final Map<String, Object> ORDER = Map.of("amount", 1000);
 
-    private final MessageGuard<Protection, SchemaReference> guard = guard(MessageSecurity.NONE.withPublisherTeam("payments"));
+    private final MessageGuard<Protection, SchemaReference> guard =
+            guard(MessageSecurity.NONE.withPublisherTeam("payments"));
 
     private ProtectedVectors() {}
 
@@ -44,9 +50,14 @@ final class ProtectedVectors {
     /** With a key of the vectors: encrypted to it in each encoding, or signed by it. */
     static List<Made> of(MessageKey key) {
         MessageGuard<Protection, SchemaReference> plain = guard(MessageSecurity.NONE);
-        Protection protection = key.algorithm().isSignature() ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
-        return ENCODINGS.stream().map(encoding -> new Made(key.id(),
-                plain.write(DRAFT, ORDER, protection.compressed(encoding), SchemaReference.NONE), List.of())).toList();
+        Protection protection =
+                key.algorithm().isSignature() ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
+        return ENCODINGS.stream()
+                .map(encoding -> new Made(
+                        key.id(),
+                        plain.write(DRAFT, ORDER, protection.compressed(encoding), SchemaReference.NONE),
+                        List.of()))
+                .toList();
     }
 
     private static MessageGuard<Protection, SchemaReference> guard(MessageSecurity security) {
@@ -59,14 +70,24 @@ final class ProtectedVectors {
         for (Algorithm algorithm : Algorithm.values()) {
             MessageKey key = key(algorithm.label() + "-1", algorithm);
             signer = algorithm == Algorithm.ED25519 ? key : signer;
-            Protection protection = algorithm.isSignature() ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
+            Protection protection =
+                    algorithm.isSignature() ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
             made.add(written(algorithm.label(), protection, key));
         }
         MessageKey reader = key("reader-1", Algorithm.X25519);
         MessageKey other = key("other-1", Algorithm.X25519);
         made.add(written("second of two", Protection.NONE.encryptTo(other.publicPart(), reader.publicPart()), reader));
-        made.add(written("everything", Protection.NONE.encryptTo(reader).signWith(signer).compressed("zstd").withPii()
-                .classified("restricted").withAad(new byte[] {0, 1, 2}), reader, signer));
+        made.add(written(
+                "everything",
+                Protection.NONE
+                        .encryptTo(reader)
+                        .signWith(signer)
+                        .compressed("zstd")
+                        .withPii()
+                        .classified("restricted")
+                        .withAad(new byte[] {0, 1, 2}),
+                reader,
+                signer));
         MessageKey rsa = key("direct-1", Algorithm.RSA_OAEP_3072);
         made.add(written("direct RSA", Protection.NONE.encryptTo(rsa).directly(), rsa));
         for (String encoding : ENCODINGS.subList(1, ENCODINGS.size())) {
@@ -89,7 +110,9 @@ final class ProtectedVectors {
         line.put("kind", "protected");
         line.put("name", made.name());
         line.put("hex", HexFormat.of().formatHex(made.message()));
-        line.put("keys", made.keys().stream().map(key -> Json.parse(key.toJson())).toList());
+        line.put(
+                "keys",
+                made.keys().stream().map(key -> Json.parse(key.toJson())).toList());
         return line;
     }
 }

@@ -33,10 +33,14 @@ public final class SegmentBench {
         Splitter plain = new Splitter(SEGMENT_BYTES, 0);
         Splitter coded = new Splitter(SEGMENT_BYTES);
         say("Keccak-256 alone", payload, () -> Keccak.of(payload));
-        say("segments, no parity, hash apart", payload,
+        say(
+                "segments, no parity, hash apart",
+                payload,
                 () -> written(Splitter.cut(source, plain.shape(source.size()), hash)));
         say("segments, no parity, with the hash", payload, () -> written(plain.split(payload)));
-        say("segments with parity 0.125, hash apart", payload,
+        say(
+                "segments with parity 0.125, hash apart",
+                payload,
                 () -> written(Splitter.cut(source, coded.shape(source.size()), hash)));
         say("segments with parity 0.125 and the hash", payload, () -> written(coded.split(payload)));
         say("put together, an eighth lost", payload, lossy(coded.split(payload)));

@@ -75,8 +75,11 @@ public final class Vectors {
         vectors.each("cursors", "fences_valid", "fence", Vectors::fence);
         vectors.each("values", "valid", "value", one -> Values.encode(Notation.value(one.get("value")), "value"));
         vectors.each("payloads", "valid", null, Vectors::payload);
-        vectors.each("messages", "valid", "message", one ->
-                MESSAGES.contains(one.get("name")) ? message((Map<?, ?>) one.get("expected")) : null);
+        vectors.each(
+                "messages",
+                "valid",
+                "message",
+                one -> MESSAGES.contains(one.get("name")) ? message((Map<?, ?>) one.get("expected")) : null);
     }
 
     /** Makes and prints the cases of a list; without a kind each case names its own. */
@@ -111,7 +114,11 @@ public final class Vectors {
     private void protectedMessages() throws IOException {
         List<Map<?, ?>> records = new ArrayList<>(cases("encryption", "keys"));
         records.addAll(cases("signatures", "trusted"));
-        records.stream().map(MessageKey::of).filter(MessageKey::hasSecret).map(ProtectedVectors::of).forEach(Vectors::say);
+        records.stream()
+                .map(MessageKey::of)
+                .filter(MessageKey::hasSecret)
+                .map(ProtectedVectors::of)
+                .forEach(Vectors::say);
     }
 
     private static void say(List<ProtectedVectors.Made> messages) {
@@ -121,43 +128,84 @@ public final class Vectors {
     private static byte[] envelope(Map<?, ?> one) {
         byte[] nonce = Decoding.hex(one.get("nonce"));
         long sequence = sequence(one, "sequence");
-        LinkSealer sealer = new LinkSealer(Decoding.RING, Decoding.SOURCE, Decoding.TARGET,
-                Sequence.generation(sequence), nonces -> System.arraycopy(nonce, 0, nonces, 0, nonce.length));
+        LinkSealer sealer = new LinkSealer(
+                Decoding.RING,
+                Decoding.SOURCE,
+                Decoding.TARGET,
+                Sequence.generation(sequence),
+                nonces -> System.arraycopy(nonce, 0, nonces, 0, nonce.length));
         Block block = new Block(ROOM);
-        int bytes = sealer.seal(block, 0, EnvelopeType.of((int) number(one, "type")), (int) number(one, "flags"),
-                Sequence.counter(sequence), number(one, "timestamp_ms"), Decoding.hex(one.get("payload")));
+        int bytes = sealer.seal(
+                block,
+                0,
+                EnvelopeType.of((int) number(one, "type")),
+                (int) number(one, "flags"),
+                Sequence.counter(sequence),
+                number(one, "timestamp_ms"),
+                Decoding.hex(one.get("payload")));
         return block.copy(0, bytes);
     }
 
     private static byte[] entry(Map<?, ?> one) {
         Map<?, ?> stated = (Map<?, ?>) one.get("entry");
-        Entry.Process process = new Entry.Process(number(stated, "pid"), number(stated, "pid_start"),
-                text(stated, "pid_namespace"), text(stated, "host"), text(stated, "boot_id"));
-        return new Entry(text(stated, "name"), (int) number(stated, "generation"), process,
-                new Entry.Times(number(stated, "startup_timestamp"), number(stated, "last_heartbeat"),
-                        number(stated, "heartbeat_monotonic_ms"), number(stated, "lease"), number(stated, "heartbeat_interval")),
-                new Entry.Published(text(stated, "status"), texts(stated, "fabrics"), texts(stated, "allow"),
-                        texts(stated, "deny"), texts(stated, "subscriptions")), text(stated, "language"),
-                text(stated, "version"), stated.get("features") == null ? List.of() : texts(stated, "features"),
-                Boolean.TRUE.equals(stated.get("ephemeral")))
+        Entry.Process process = new Entry.Process(
+                number(stated, "pid"),
+                number(stated, "pid_start"),
+                text(stated, "pid_namespace"),
+                text(stated, "host"),
+                text(stated, "boot_id"));
+        return new Entry(
+                        text(stated, "name"),
+                        (int) number(stated, "generation"),
+                        process,
+                        new Entry.Times(
+                                number(stated, "startup_timestamp"),
+                                number(stated, "last_heartbeat"),
+                                number(stated, "heartbeat_monotonic_ms"),
+                                number(stated, "lease"),
+                                number(stated, "heartbeat_interval")),
+                        new Entry.Published(
+                                text(stated, "status"),
+                                texts(stated, "fabrics"),
+                                texts(stated, "allow"),
+                                texts(stated, "deny"),
+                                texts(stated, "subscriptions")),
+                        text(stated, "language"),
+                        text(stated, "version"),
+                        stated.get("features") == null ? List.of() : texts(stated, "features"),
+                        Boolean.TRUE.equals(stated.get("ephemeral")))
                 .encode(Decoding.RING.registryKeys().get(0), 0);
     }
 
     private static byte[] cursor(Map<?, ?> one) {
         Map<?, ?> stated = (Map<?, ?>) one.get("cursor");
-        List<Cursor.Unfinished> unfinished = ((List<?>) stated.get("unfinished")).stream()
-                .map(item -> (Map<?, ?>) item)
-                .map(item -> new Cursor.Unfinished(sequence(item, "sequence"), segment(item, "generation"),
-                        number(item, "offset"), (Boolean) item.get("begun"))).toList();
-        return new Cursor((int) number(stated, "receiver_generation"), segment(stated, "sender_generation"),
-                number(stated, "offset"), sequence(stated, "last_sequence"), unfinished,
-                (Boolean) stated.get("clean"), (Boolean) stated.get("sealed")).encode(Decoding.MAC);
+        List<Cursor.Unfinished> unfinished = ((List<?>) stated.get("unfinished"))
+                .stream()
+                        .map(item -> (Map<?, ?>) item)
+                        .map(item -> new Cursor.Unfinished(
+                                sequence(item, "sequence"),
+                                segment(item, "generation"),
+                                number(item, "offset"),
+                                (Boolean) item.get("begun")))
+                        .toList();
+        return new Cursor(
+                        (int) number(stated, "receiver_generation"),
+                        segment(stated, "sender_generation"),
+                        number(stated, "offset"),
+                        sequence(stated, "last_sequence"),
+                        unfinished,
+                        (Boolean) stated.get("clean"),
+                        (Boolean) stated.get("sealed"))
+                .encode(Decoding.MAC);
     }
 
     private static byte[] fence(Map<?, ?> one) {
         Map<?, ?> stated = (Map<?, ?>) one.get("fence");
-        return new Fence((int) number(stated, "new_generation"), segment(stated, "old_generation"),
-                number(stated, "size")).encode(Decoding.MAC);
+        return new Fence(
+                        (int) number(stated, "new_generation"),
+                        segment(stated, "old_generation"),
+                        number(stated, "size"))
+                .encode(Decoding.MAC);
     }
 
     private static LaneFile segment(Map<?, ?> stated, String generation) {
@@ -176,11 +224,16 @@ public final class Vectors {
 
     @SuppressWarnings("unchecked")
     private static SpcRequest request(Map<String, Object> fields) {
-        return new SpcRequest(text(fields, "requestId"), text(fields, "service"),
-                (Map<String, Object>) fields.get("arguments"), text(fields, "caller"), (int) number(fields, "generation"),
+        return new SpcRequest(
+                text(fields, "requestId"),
+                text(fields, "service"),
+                (Map<String, Object>) fields.get("arguments"),
+                text(fields, "caller"),
+                (int) number(fields, "generation"),
                 number(fields, "deadline"),
                 fields.get("bootId") == null ? "" : text(fields, "bootId"),
-                fields.get("bootDeadline") == null ? 0 : number(fields, "bootDeadline"), text(fields, "traceparent"),
+                fields.get("bootDeadline") == null ? 0 : number(fields, "bootDeadline"),
+                text(fields, "traceparent"),
                 Boolean.TRUE.equals(fields.get("repeated")));
     }
 
@@ -196,8 +249,13 @@ public final class Vectors {
 
     /** The messages with all metadata that a writer sets; others hold what only a reader must know. */
     private static byte[] message(Map<?, ?> expected) {
-        return new MessageDraft(text(expected, "message_id"), text(expected, "topic"), text(expected, "namespace"),
-                number(expected, "published_at_ms"), null, MessageDraft.Options.NONE)
+        return new MessageDraft(
+                        text(expected, "message_id"),
+                        text(expected, "topic"),
+                        text(expected, "namespace"),
+                        number(expected, "published_at_ms"),
+                        null,
+                        MessageDraft.Options.NONE)
                 .encode(Decoding.hex(expected.get("payload_hex")));
     }
 
@@ -246,9 +304,13 @@ public final class Vectors {
         /** The segments of a case. */
         public static List<Segment> segments(Map<?, ?> cut) {
             byte[] payload = payload(cut);
-            Shape shape = new Shape(payload.length, number(cut, "segment_size"), number(cut, "data_segment_count"),
+            Shape shape = new Shape(
+                    payload.length,
+                    number(cut, "segment_size"),
+                    number(cut, "data_segment_count"),
                     number(cut, "parity_segment_count"));
-            return StreamSupport.stream(Splitter.cut(Source.of(payload), shape).spliterator(), false).toList();
+            return StreamSupport.stream(Splitter.cut(Source.of(payload), shape).spliterator(), false)
+                    .toList();
         }
 
         private static int number(Map<?, ?> fields, String name) {

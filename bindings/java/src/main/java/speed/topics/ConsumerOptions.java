@@ -18,8 +18,16 @@ import speed.internal.wire.Require;
  *     the host, and they join a new one then
  * @param timeout how long a host that is away, or begins anew, is waited for
  */
-public record ConsumerOptions(SubscriptionType type, Start start, String name, int prefetch, int maxDeliveries,
-        Duration ackTimeout, String deadLetter, boolean durable, Duration timeout) {
+public record ConsumerOptions(
+        SubscriptionType type,
+        Start start,
+        String name,
+        int prefetch,
+        int maxDeliveries,
+        Duration ackTimeout,
+        String deadLetter,
+        boolean durable,
+        Duration timeout) {
     /** Exclusive, from the latest on, without bounds. */
     public static final ConsumerOptions DEFAULT = new ConsumerOptions(
             SubscriptionType.EXCLUSIVE, Start.LATEST, "", 100, 0, Duration.ZERO, null, true, Require.CALL_TIMEOUT);
@@ -55,7 +63,8 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @return such options
      */
     public ConsumerOptions withType(SubscriptionType newType) {
-        return new ConsumerOptions(newType, start, name, prefetch, maxDeliveries, ackTimeout, deadLetter, durable, timeout);
+        return new ConsumerOptions(
+                newType, start, name, prefetch, maxDeliveries, ackTimeout, deadLetter, durable, timeout);
     }
 
     /**
@@ -65,7 +74,8 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @return such options
      */
     public ConsumerOptions withStart(Start newStart) {
-        return new ConsumerOptions(type, newStart, name, prefetch, maxDeliveries, ackTimeout, deadLetter, durable, timeout);
+        return new ConsumerOptions(
+                type, newStart, name, prefetch, maxDeliveries, ackTimeout, deadLetter, durable, timeout);
     }
 
     /**
@@ -75,7 +85,8 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @return such options
      */
     public ConsumerOptions withName(String newName) {
-        return new ConsumerOptions(type, start, newName, prefetch, maxDeliveries, ackTimeout, deadLetter, durable, timeout);
+        return new ConsumerOptions(
+                type, start, newName, prefetch, maxDeliveries, ackTimeout, deadLetter, durable, timeout);
     }
 
     /**
@@ -85,7 +96,8 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @return such options
      */
     public ConsumerOptions withPrefetch(int newPrefetch) {
-        return new ConsumerOptions(type, start, name, newPrefetch, maxDeliveries, ackTimeout, deadLetter, durable, timeout);
+        return new ConsumerOptions(
+                type, start, name, newPrefetch, maxDeliveries, ackTimeout, deadLetter, durable, timeout);
     }
 
     /**
@@ -105,7 +117,8 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @return such options
      */
     public ConsumerOptions withAckTimeout(Duration newAckTimeout) {
-        return new ConsumerOptions(type, start, name, prefetch, maxDeliveries, newAckTimeout, deadLetter, durable, timeout);
+        return new ConsumerOptions(
+                type, start, name, prefetch, maxDeliveries, newAckTimeout, deadLetter, durable, timeout);
     }
 
     /**
@@ -143,6 +156,7 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @return such options
      */
     public ConsumerOptions withTimeout(Duration newTimeout) {
-        return new ConsumerOptions(type, start, name, prefetch, maxDeliveries, ackTimeout, deadLetter, durable, newTimeout);
+        return new ConsumerOptions(
+                type, start, name, prefetch, maxDeliveries, ackTimeout, deadLetter, durable, newTimeout);
     }
 }

@@ -19,7 +19,11 @@ import speed.internal.wire.Require;
  * @param timeout deadline of each write
  */
 public record PublishBatchOptions(
-        List<String> keys, Map<String, String> properties, String producer, String owner, long sequence,
+        List<String> keys,
+        Map<String, String> properties,
+        String producer,
+        String owner,
+        long sequence,
         Duration timeout) {
     /** No keys, 30 seconds. */
     public static final PublishBatchOptions DEFAULT =

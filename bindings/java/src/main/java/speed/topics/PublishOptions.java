@@ -19,8 +19,15 @@ import speed.internal.wire.Require;
  * @param sequence a number for that; 0 without
  * @param timeout deadline of the call
  */
-public record PublishOptions(String key, Map<String, String> properties, Duration after, Instant at, String producer,
-        String owner, long sequence, Duration timeout) {
+public record PublishOptions(
+        String key,
+        Map<String, String> properties,
+        Duration after,
+        Instant at,
+        String producer,
+        String owner,
+        long sequence,
+        Duration timeout) {
     /** No key, at once, 30 seconds. */
     public static final PublishOptions DEFAULT =
             new PublishOptions(null, Map.of(), null, null, "", "", 0, Require.CALL_TIMEOUT);
@@ -82,7 +89,8 @@ public record PublishOptions(String key, Map<String, String> properties, Duratio
      * @return such options, without a delay
      */
     public PublishOptions withTime(Instant time) {
-        return new PublishOptions(key, properties, null, Require.value("time", time), producer, owner, sequence, timeout);
+        return new PublishOptions(
+                key, properties, null, Require.value("time", time), producer, owner, sequence, timeout);
     }
 
     /**

@@ -192,8 +192,12 @@ public final class TopicMessage {
 
     @Override
     public boolean equals(Object other) {
-        return other instanceof TopicMessage that && topic().equals(that.topic()) && lane().equals(that.lane())
-                && offset() == that.offset() && epoch() == that.epoch() && attempts() == that.attempts();
+        return other instanceof TopicMessage that
+                && topic().equals(that.topic())
+                && lane().equals(that.lane())
+                && offset() == that.offset()
+                && epoch() == that.epoch()
+                && attempts() == that.attempts();
     }
 
     @Override

@@ -28,14 +28,15 @@ class ColumnTest {
 
     @TestFactory
     Stream<DynamicTest> aColumnIsReadAsPublished() {
-        return Stream.of("valid", "also_read").flatMap(list -> vectors.each(list, one -> {
-            Column column = (Column) ValueReader.decode(one.bytes("hex"), "value");
-            assertEquals(one.text("kind"), column.kind().name().toLowerCase(Locale.ROOT));
-            assertEquals(one.number("precision"), column.precision());
-            assertEquals(one.number("scale"), column.scale());
-            assertEquals(Contract.spelled(one.value("rows")), Contract.spelled(column.values()));
-            assertArrayEquals(one.bytes("hex"), Values.encode(column, "value"));
-        }));
+        return Stream.of("valid", "also_read")
+                .flatMap(list -> vectors.each(list, one -> {
+                    Column column = (Column) ValueReader.decode(one.bytes("hex"), "value");
+                    assertEquals(one.text("kind"), column.kind().name().toLowerCase(Locale.ROOT));
+                    assertEquals(one.number("precision"), column.precision());
+                    assertEquals(one.number("scale"), column.scale());
+                    assertEquals(Contract.spelled(one.value("rows")), Contract.spelled(column.values()));
+                    assertArrayEquals(one.bytes("hex"), Values.encode(column, "value"));
+                }));
     }
 
     @TestFactory
@@ -79,7 +80,11 @@ class ColumnTest {
     void numbersAreReadWhereTheyLie() {
         assertEquals(2.5, Column.of(1.0, 2.5).doubles().get(1));
         assertEquals(-7, Column.of(3, -7).longs().get(1));
-        assertEquals(1, Column.of(Kind.TIMESTAMP, List.of(Instant.EPOCH.plusNanos(1_000))).longs().get(0));
+        assertEquals(
+                1,
+                Column.of(Kind.TIMESTAMP, List.of(Instant.EPOCH.plusNanos(1_000)))
+                        .longs()
+                        .get(0));
     }
 
     /** V-4: before 1970 as well. */
@@ -94,9 +99,12 @@ class ColumnTest {
     @Test
     void theFirstAndLastMomentOfAColumnComeBack() {
         List<Instant> ends = Stream.of(Long.MIN_VALUE, Long.MAX_VALUE)
-                .map(microseconds -> Instant.EPOCH.plus(microseconds, ChronoUnit.MICROS)).toList();
+                .map(microseconds -> Instant.EPOCH.plus(microseconds, ChronoUnit.MICROS))
+                .toList();
         assertEquals(ends, Column.of(Kind.TIMESTAMP, ends).values());
-        assertThrows(UnserialisableException.class, () -> Column.of(Kind.TIMESTAMP, List.of(ends.get(0).minusNanos(1))));
+        assertThrows(
+                UnserialisableException.class,
+                () -> Column.of(Kind.TIMESTAMP, List.of(ends.get(0).minusNanos(1))));
         assertThrows(UnserialisableException.class, () -> Column.of(Kind.TIMESTAMP, List.of(Instant.MAX)));
     }
 
@@ -109,7 +117,8 @@ class ColumnTest {
 
     @Test
     void anotherKindThanRequestedIsNamed() {
-        WrongKindException error = assertThrows(WrongKindException.class, () -> Column.of(1L).doubles());
+        WrongKindException error =
+                assertThrows(WrongKindException.class, () -> Column.of(1L).doubles());
         assertEquals("BAD_PAYLOAD: a column is of INT64, not FLOAT64", error.getMessage());
     }
 

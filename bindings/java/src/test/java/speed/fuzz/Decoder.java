@@ -92,8 +92,8 @@ enum Decoder {
         Block lane = Block.of(Arrays.copyOf(data, Math.max(1, data.length)));
         Block scratch = new Block(Math.max(1, data.length));
         LinkOpener opener = new LinkOpener(Fixed.RING, Fixed.SOURCE, Fixed.TARGET);
-        LaneDecoder decoder = new LaneDecoder(Fixed.SOURCE, Fixed.TARGET,
-                (header, block, at) -> opener.open(header, block, at, scratch));
+        LaneDecoder decoder = new LaneDecoder(
+                Fixed.SOURCE, Fixed.TARGET, (header, block, at) -> opener.open(header, block, at, scratch));
         LaneDecoder.Scan scan = decoder.scan(
                 new LaneDecoder.Window(lane, data.length, 0, SENDER_GENERATION, true, true), MOST_ENVELOPES);
         require(scan.consumed() <= data.length, "more was consumed than there is");
@@ -109,7 +109,9 @@ enum Decoder {
         byte[] key = Keyring.linkKey(Fixed.KEY, Fixed.SOURCE, Fixed.TARGET, headers.getInt(8) >>> 8, 0);
         try {
             Cipher cipher = Cipher.getInstance("ChaCha20-Poly1305");
-            cipher.init(Cipher.ENCRYPT_MODE, new SecretKeySpec(key, "ChaCha20"),
+            cipher.init(
+                    Cipher.ENCRYPT_MODE,
+                    new SecretKeySpec(key, "ChaCha20"),
                     new IvParameterSpec(data, Limits.AAD_BYTES - Limits.NONCE_BYTES, Limits.NONCE_BYTES));
             cipher.updateAAD(data, 0, Limits.AAD_BYTES);
             byte[] envelope = Arrays.copyOf(data, data.length + Limits.TAG_BYTES);
@@ -124,7 +126,8 @@ enum Decoder {
     private static void readEntry(byte[] data) {
         String whole = text(data);
         byte[] line = whole.substring(0, (whole + "\n").indexOf('\n')).getBytes(StandardCharsets.ISO_8859_1);
-        byte[] mac = Base64.getEncoder().encode(Hashes.hmac(Fixed.RING.registryKeys().get(0), line));
+        byte[] mac =
+                Base64.getEncoder().encode(Hashes.hmac(Fixed.RING.registryKeys().get(0), line));
         byte[] file = Arrays.copyOf(line, line.length + mac.length + 2);
         file[line.length] = '\n';
         System.arraycopy(mac, 0, file, line.length + 1, mac.length);

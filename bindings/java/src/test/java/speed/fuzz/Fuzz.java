@@ -39,9 +39,11 @@ public final class Fuzz {
     private record Cost(int length, long free, boolean sound, long nanos, long allocated) {
         /** What one byte may need: the smallest value of MessagePack as an entry of a map. */
         private static final long BYTES_FOR_A_BYTE = 512;
+
         private static final long FREE_BYTES = 1 << 20;
         /** A few bytes may be the compressed form of the largest payload (M-23). */
         private static final long DECOMPRESSED_BYTES = 2L * Limits.MAX_PAYLOAD_BYTES;
+
         private static final long MOST_NANOS = 1_000_000_000;
 
         static Cost of(Decoder decoder, byte[] data) {
@@ -49,7 +51,11 @@ public final class Fuzz {
             long began = THREADS.getCurrentThreadCpuTime();
             boolean sound = isSound(decoder, data);
             long free = decoder == Decoder.PROTECTED ? DECOMPRESSED_BYTES : FREE_BYTES;
-            return new Cost(data.length, free, sound, THREADS.getCurrentThreadCpuTime() - began,
+            return new Cost(
+                    data.length,
+                    free,
+                    sound,
+                    THREADS.getCurrentThreadCpuTime() - began,
                     THREADS.getCurrentThreadAllocatedBytes() - allocated);
         }
 

@@ -34,7 +34,9 @@ final class Seeds {
 
     private static List<Contract> cases(String file, String... lists) {
         Contract vectors = Contract.vectors(file);
-        return Arrays.stream(lists).flatMap(list -> vectors.cases(list).stream()).toList();
+        return Arrays.stream(lists)
+                .flatMap(list -> vectors.cases(list).stream())
+                .toList();
     }
 
     private void addPayloads() {
@@ -46,8 +48,8 @@ final class Seeds {
             add(Decoder.MESSAGE, one.bytes("hex"));
             add(Decoder.FRONT, one.bytes("hex"));
         }
-        cases("batches", "written", "read", "refused").forEach(one ->
-                add(Decoder.CONTENT, typed(Batch.TYPE, one.bytes("hex"))));
+        cases("batches", "written", "read", "refused")
+                .forEach(one -> add(Decoder.CONTENT, typed(Batch.TYPE, one.bytes("hex"))));
         cases("topics", "records_valid", "records_invalid").forEach(one -> add(Decoder.TOPIC, one.bytes("hex")));
         for (String file : List.of("signatures", "encryption")) {
             cases(file, "valid", "invalid").forEach(one -> add(Decoder.PROTECTED, one.bytes("hex")));

@@ -52,7 +52,9 @@ class AuditTest {
 
         /** Operations and outcomes. */
         List<String> outcomes() {
-            return all.stream().map(line -> line.get("operation") + " " + line.get("outcome")).toList();
+            return all.stream()
+                    .map(line -> line.get("operation") + " " + line.get("outcome"))
+                    .toList();
         }
 
         Object last(String field) {
@@ -75,10 +77,15 @@ class AuditTest {
 
     @Test
     void whatIsEncryptedAndSignedIsTwoLinesThatNameTheirKeys() {
-        message(audited, VALUE, Protection.NONE.encryptTo(reader, other).signWith(signer).classified("restricted"));
+        message(
+                audited,
+                VALUE,
+                Protection.NONE.encryptTo(reader, other).signWith(signer).classified("restricted"));
         assertEquals(List.of("encrypt ok", "sign ok"), lines.outcomes());
-        assertEquals("{operation=encrypt, outcome=ok, algorithm=x25519-chacha20-poly1305, key_id=reader-1,reader-2, "
-                + "message_id=id-1, source=billing, topic=orders.created, namespace=default, classification=restricted}",
+        assertEquals(
+                "{operation=encrypt, outcome=ok, algorithm=x25519-chacha20-poly1305, key_id=reader-1,reader-2,"
+                        + " message_id=id-1, source=billing, topic=orders.created, namespace=default,"
+                        + " classification=restricted}",
                 lines.all.get(0).toString());
         assertEquals("signer-1", lines.last("key_id"));
     }
@@ -92,7 +99,8 @@ class AuditTest {
     @Test
     void whatIsRefusedToBeWrittenIsOneLineWithItsKeys() {
         MessageKey bound = signer.withBounds(KeyBounds.NONE.withTopics("stock.*"));
-        assertThrows(KeyRefusedException.class,
+        assertThrows(
+                KeyRefusedException.class,
                 () -> message(audited, VALUE, Protection.NONE.encryptTo(reader).signWith(bound)));
         assertEquals(List.of("send KEY_REFUSED"), lines.outcomes());
         assertEquals("x25519-chacha20-poly1305,ed25519", lines.last("algorithm"));
@@ -101,8 +109,8 @@ class AuditTest {
 
     @Test
     void aConfidentialMessageInTheClearIsAudited() {
-        assertThrows(NotEncryptedException.class,
-                () -> message(audited, VALUE, Protection.NONE.classified("confidential")));
+        assertThrows(
+                NotEncryptedException.class, () -> message(audited, VALUE, Protection.NONE.classified("confidential")));
         assertEquals(List.of("send NOT_ENCRYPTED"), lines.outcomes());
         assertEquals("confidential", lines.last("classification"));
     }
@@ -117,12 +125,15 @@ class AuditTest {
 
     @Test
     void whatIsVerifiedAndOpenedIsTwoLinesThatNameBothNodes() {
-        MessageView view = message(VALUE, Protection.NONE.encryptTo(reader, other).signWith(signer));
+        MessageView view =
+                message(VALUE, Protection.NONE.encryptTo(reader, other).signWith(signer));
         open(audited.withKeys(other).withPolicy(SignaturePolicy.REQUIRE, signer), view);
-        assertEquals("[{operation=verify, outcome=ok, algorithm=ed25519, key_id=signer-1, message_id=id-1, source=till, "
-                + "reader=archive, topic=orders.created, namespace=default, publisher=billing}, "
-                + "{operation=decrypt, outcome=ok, algorithm=x25519-chacha20-poly1305, key_id=reader-2, message_id=id-1, "
-                + "source=till, reader=archive, topic=orders.created, namespace=default, publisher=billing}]",
+        assertEquals(
+                "[{operation=verify, outcome=ok, algorithm=ed25519, key_id=signer-1, message_id=id-1, source=till,"
+                        + " reader=archive, topic=orders.created, namespace=default, publisher=billing},"
+                        + " {operation=decrypt, outcome=ok, algorithm=x25519-chacha20-poly1305, key_id=reader-2,"
+                        + " message_id=id-1, source=till, reader=archive, topic=orders.created, namespace=default,"
+                        + " publisher=billing}]",
                 lines.all.toString());
     }
 
@@ -162,7 +173,8 @@ class AuditTest {
     void whatIsRefusedForItsTimeIsAuditedByItsWireCode() {
         MessageSecurity verifying = audited.withPolicy(SignaturePolicy.VERIFY, signer);
         Guard guard = new Guard(verifying, "archive");
-        assertThrows(WireException.class,
+        assertThrows(
+                WireException.class,
                 () -> guard.open(message(VALUE, Protection.NONE.signWith(signer)), AT_MS - 400_000, "till"));
         assertEquals(List.of("verify ok", "receive BAD_MESSAGE"), lines.outcomes());
         assertEquals("", lines.last("key_id"));
@@ -170,7 +182,9 @@ class AuditTest {
 
     @Test
     void aRestrictedMessageIsAuditedBeforeItIsHandedOut() {
-        open(audited.withKeys(reader), message(VALUE, Protection.NONE.encryptTo(reader).classified("restricted")));
+        open(
+                audited.withKeys(reader),
+                message(VALUE, Protection.NONE.encryptTo(reader).classified("restricted")));
         assertEquals(List.of("decrypt ok", "access ok"), lines.outcomes());
     }
 
@@ -183,8 +197,9 @@ class AuditTest {
     @Test
     void aMessageWithPersonalDataIsAuditedBeforeItIsHandedOut() {
         open(audited, message(VALUE, Protection.NONE.withPii()));
-        assertEquals("[{operation=access, outcome=ok, algorithm=, key_id=, message_id=id-1, source=till, "
-                + "reader=archive, topic=orders.created, namespace=default, publisher=billing, contains_pii=true}]",
+        assertEquals(
+                "[{operation=access, outcome=ok, algorithm=, key_id=, message_id=id-1, source=till, reader=archive,"
+                        + " topic=orders.created, namespace=default, publisher=billing, contains_pii=true}]",
                 lines.all.toString());
     }
 
@@ -202,7 +217,9 @@ class AuditTest {
 
     @Test
     void neitherKeysNorPayloadsAreAudited() {
-        open(audited.withKeys(reader), message(audited, VALUE, Protection.NONE.encryptTo(reader).signWith(signer)));
+        open(
+                audited.withKeys(reader),
+                message(audited, VALUE, Protection.NONE.encryptTo(reader).signWith(signer)));
         for (String hidden : List.of("4111", signer.encodedSecret(), reader.encodedSecret(), reader.encodedPublic())) {
             assertFalse(lines.all.toString().contains(hidden));
         }

@@ -15,8 +15,11 @@ import speed.internal.wire.MessageView;
 /** M-19 to M-25: the vectors of encrypted payloads. */
 class EncryptionTest {
     private final Contract vectors = Contract.vectors("encryption");
-    private final Guard guard = new Guard(MessageSecurity.NONE.withKeys(vectors.cases("keys").stream()
-            .map(one -> MessageKey.of(one.values())).toArray(MessageKey[]::new)), "");
+    private final Guard guard = new Guard(
+            MessageSecurity.NONE.withKeys(vectors.cases("keys").stream()
+                    .map(one -> MessageKey.of(one.values()))
+                    .toArray(MessageKey[]::new)),
+            "");
 
     @TestFactory
     Stream<DynamicTest> anEncryptedPayloadOpens() {

@@ -36,9 +36,13 @@ class GarbageTest {
 
     private static Guard guard(Contract vectors, boolean signatures) {
         MessageKey[] keys = vectors.cases(signatures ? "trusted" : "keys").stream()
-                .map(one -> MessageKey.of(one.values())).toArray(MessageKey[]::new);
-        return new Guard(signatures ? MessageSecurity.NONE.withPolicy(SignaturePolicy.VERIFY, keys)
-                : MessageSecurity.NONE.withKeys(keys), "");
+                .map(one -> MessageKey.of(one.values()))
+                .toArray(MessageKey[]::new);
+        return new Guard(
+                signatures
+                        ? MessageSecurity.NONE.withPolicy(SignaturePolicy.VERIFY, keys)
+                        : MessageSecurity.NONE.withKeys(keys),
+                "");
     }
 
     private static void read(Guard guard, byte[] message) {

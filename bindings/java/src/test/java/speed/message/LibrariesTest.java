@@ -91,7 +91,8 @@ class LibrariesTest {
     }
 
     private static void assertNotAvailable(String library, Executable asking) {
-        Throwable refused = assertThrows(InvocationTargetException.class, asking).getCause();
+        Throwable refused =
+                assertThrows(InvocationTargetException.class, asking).getCause();
         assertEquals("speed.errors.NotAvailableException", refused.getClass().getName());
         assertTrue(refused.getMessage().contains(library));
     }

@@ -24,7 +24,8 @@ import speed.internal.wire.Json;
 
 /** M-24, M-26: keys as they are written down, and the algorithms that there are. */
 class MessageKeysTest {
-    private static final String SOUND = MessageKey.generate("k", Algorithm.AES_256_GCM).toJson();
+    private static final String SOUND =
+            MessageKey.generate("k", Algorithm.AES_256_GCM).toJson();
 
     @Test
     void theAlgorithmsAreThoseOfTheContract() {
@@ -70,17 +71,24 @@ class MessageKeysTest {
 
     @TestFactory
     Stream<DynamicTest> aKeyWrittenDownAndReadIsTheSameKey() {
-        return Stream.of(Algorithm.values()).map(algorithm -> DynamicTest.dynamicTest(algorithm.label(), () -> {
-            MessageKey made = MessageKey.generate("k", algorithm).withBounds(KeyBounds.NONE.withNamespaces("prod")
-                    .withTopics("orders.*").withPublishers("billing").withTime(1, 5));
-            assertEquals(made.toJson(), MessageKey.parse(made.toJson()).toJson());
-            if (!algorithm.isShared()) {
-                MessageKey shown = made.publicPart();
-                assertArrayEquals(made.publicBytes(), MessageKey.parse(shown.toJson()).publicBytes());
-                assertFalse(shown.hasSecret());
-                assertFalse(shown.toJson().contains("secret"));
-            }
-        }));
+        return Stream.of(Algorithm.values())
+                .map(algorithm -> DynamicTest.dynamicTest(algorithm.label(), () -> {
+                    MessageKey made = MessageKey.generate("k", algorithm)
+                            .withBounds(KeyBounds.NONE
+                                    .withNamespaces("prod")
+                                    .withTopics("orders.*")
+                                    .withPublishers("billing")
+                                    .withTime(1, 5));
+                    assertEquals(made.toJson(), MessageKey.parse(made.toJson()).toJson());
+                    if (!algorithm.isShared()) {
+                        MessageKey shown = made.publicPart();
+                        assertArrayEquals(
+                                made.publicBytes(),
+                                MessageKey.parse(shown.toJson()).publicBytes());
+                        assertFalse(shown.hasSecret());
+                        assertFalse(shown.toJson().contains("secret"));
+                    }
+                }));
     }
 
     @TestFactory
@@ -92,7 +100,8 @@ class MessageKeysTest {
         changes.put("not_before_ms", "now");
         changes.put("not_after_ms", true);
         changes.put("id", 7);
-        return Stream.concat(changes.entrySet().stream().map(one -> refused(one.getKey(), one.getValue())),
+        return Stream.concat(
+                changes.entrySet().stream().map(one -> refused(one.getKey(), one.getValue())),
                 Stream.of("%%", "AAAA", "AAA", 5).map(value -> refused("secret", value)));
     }
 
@@ -125,16 +134,23 @@ class MessageKeysTest {
     @Test
     void bytesThatAreNoSuchKeyAreRefused() {
         for (Algorithm algorithm : Algorithm.values()) {
-            assertThrows(KeyRefusedException.class,
-                    () -> new MessageKey("k", algorithm, new byte[31], null, KeyBounds.NONE), algorithm.label());
-            assertThrows(KeyRefusedException.class,
-                    () -> new MessageKey("k", algorithm, null, new byte[31], KeyBounds.NONE), algorithm.label());
+            assertThrows(
+                    KeyRefusedException.class,
+                    () -> new MessageKey("k", algorithm, new byte[31], null, KeyBounds.NONE),
+                    algorithm.label());
+            assertThrows(
+                    KeyRefusedException.class,
+                    () -> new MessageKey("k", algorithm, null, new byte[31], KeyBounds.NONE),
+                    algorithm.label());
         }
         byte[] notReduced = new byte[1568];
         Arrays.fill(notReduced, (byte) 0xFF);
-        assertThrows(KeyRefusedException.class,
+        assertThrows(
+                KeyRefusedException.class,
                 () -> new MessageKey("k", Algorithm.ML_KEM_1024, null, notReduced, KeyBounds.NONE));
-        assertThrows(KeyRefusedException.class, () -> MessageKey.generate("k", Algorithm.HMAC_SHA256).publicPart());
+        assertThrows(
+                KeyRefusedException.class,
+                () -> MessageKey.generate("k", Algorithm.HMAC_SHA256).publicPart());
     }
 
     @Test
@@ -142,7 +158,8 @@ class MessageKeysTest {
         KeyPairGenerator generator = KeyPairGenerator.getInstance("RSA");
         generator.initialize(2048);
         byte[] secret = generator.generateKeyPair().getPrivate().getEncoded();
-        assertThrows(WeakAlgorithmException.class,
+        assertThrows(
+                WeakAlgorithmException.class,
                 () -> new MessageKey("k", Algorithm.RSA_OAEP_3072, secret, null, KeyBounds.NONE));
     }
 
@@ -150,11 +167,14 @@ class MessageKeysTest {
     void anRsaKeyOfAnotherSizeOrAlgorithmIsRefused() {
         byte[] larger = KeyLoader.newSecret(Algorithm.RSA_OAEP_4096);
         MessageKey key = new MessageKey("k", Algorithm.RSA_OAEP_4096, larger, null, KeyBounds.NONE);
-        assertThrows(KeyRefusedException.class,
+        assertThrows(
+                KeyRefusedException.class,
                 () -> new MessageKey("k", Algorithm.RSA_OAEP_3072, larger, null, KeyBounds.NONE));
-        assertThrows(KeyRefusedException.class,
+        assertThrows(
+                KeyRefusedException.class,
                 () -> new MessageKey("k", Algorithm.RSA_OAEP_3072, null, key.publicBytes(), KeyBounds.NONE));
-        assertThrows(KeyRefusedException.class,
+        assertThrows(
+                KeyRefusedException.class,
                 () -> new MessageKey("k", Algorithm.RSA_OAEP_3072, null, larger, KeyBounds.NONE));
     }
 
@@ -170,7 +190,8 @@ class MessageKeysTest {
         for (Algorithm algorithm : Algorithm.values()) {
             assertThrows(KeyRefusedException.class, () -> new MessageKey("k", algorithm, null, null, KeyBounds.NONE));
         }
-        assertThrows(KeyRefusedException.class,
+        assertThrows(
+                KeyRefusedException.class,
                 () -> new MessageKey("k", Algorithm.HMAC_SHA256, null, new byte[0], KeyBounds.NONE));
         assertThrows(KeyRefusedException.class, () -> KeyRecord.checkId(null));
     }
@@ -182,7 +203,9 @@ class MessageKeysTest {
             assertEquals("MessageKey k " + algorithm.label(), key.toString());
             assertFalse(key.loaded().toString().contains("[B@"), algorithm.label());
             if (!algorithm.isShared()) {
-                assertEquals("MessageKey k " + algorithm.label() + " (public)", key.publicPart().toString());
+                assertEquals(
+                        "MessageKey k " + algorithm.label() + " (public)",
+                        key.publicPart().toString());
             }
         }
     }

@@ -53,11 +53,13 @@ class ProtectionTest {
 
     @TestFactory
     Stream<DynamicTest> whatIsEncryptedOpensToTheSameValue() {
-        return Arrays.stream(Algorithm.values()).filter(one -> !one.isSignature()).map(algorithm ->
-                DynamicTest.dynamicTest(algorithm.label(), () -> {
+        return Arrays.stream(Algorithm.values())
+                .filter(one -> !one.isSignature())
+                .map(algorithm -> DynamicTest.dynamicTest(algorithm.label(), () -> {
                     MessageKey key = MessageKey.generate("reader-1", algorithm);
                     for (String encoding : ENCODINGS) {
-                        MessageView view = message(VALUE, Protection.NONE.encryptTo(key).compressed(encoding));
+                        MessageView view =
+                                message(VALUE, Protection.NONE.encryptTo(key).compressed(encoding));
                         String seen = new String(view.bytes(), StandardCharsets.ISO_8859_1);
                         assertFalse(seen.contains("4111"));
                         assertEquals(VALUE, opened(view, key).payload());
@@ -68,7 +70,9 @@ class ProtectionTest {
 
     @Test
     void eachOfManyRecipientsOpensTheMessage() {
-        List<MessageKey> keys = Stream.of("a", "b", "c").map(id -> MessageKey.generate(id, Algorithm.X_WING)).toList();
+        List<MessageKey> keys = Stream.of("a", "b", "c")
+                .map(id -> MessageKey.generate(id, Algorithm.X_WING))
+                .toList();
         MessageKey[] shown = keys.stream().map(MessageKey::publicPart).toArray(MessageKey[]::new);
         MessageView view = message(VALUE, Protection.NONE.encryptTo(shown));
         keys.forEach(key -> assertEquals(VALUE, opened(view, key).payload()));
@@ -89,7 +93,9 @@ class ProtectionTest {
         MessageView one = message(new byte[64], Protection.NONE.encryptTo(key));
         MessageView other = message(new byte[64], Protection.NONE.encryptTo(key));
         assertNotEquals(hex(one.payloadBytes()), hex(other.payloadBytes()));
-        assertNotEquals(hex(one.security().encryption().iv()), hex(other.security().encryption().iv()));
+        assertNotEquals(
+                hex(one.security().encryption().iv()),
+                hex(other.security().encryption().iv()));
     }
 
     @Test
@@ -109,11 +115,16 @@ class ProtectionTest {
     void rsaItselfTakesItsBoundAndNotOneByteMore() {
         MessageKey rsa = MessageKey.generate("rsa", Algorithm.RSA_OAEP_3072);
         Protection direct = Protection.NONE.encryptTo(rsa).directly();
-        assertArrayEquals(new byte[318], opened(message(new byte[318], direct), rsa).payloadBytes());
+        assertArrayEquals(
+                new byte[318], opened(message(new byte[318], direct), rsa).payloadBytes());
         assertThrows(PayloadTooLargeException.class, () -> message(new byte[319], direct));
         MessageKey other = MessageKey.generate("other", Algorithm.X25519);
-        assertThrows(EncryptionException.class, () -> message("x", Protection.NONE.encryptTo(other).directly()));
-        assertThrows(ConfigurationException.class, () -> message("x", Protection.NONE.encryptTo(rsa, other).directly()));
+        assertThrows(
+                EncryptionException.class,
+                () -> message("x", Protection.NONE.encryptTo(other).directly()));
+        assertThrows(
+                ConfigurationException.class,
+                () -> message("x", Protection.NONE.encryptTo(rsa, other).directly()));
     }
 
     @Test
@@ -122,7 +133,9 @@ class ProtectionTest {
         MessageKey reader = MessageKey.generate("reader-1", Algorithm.X25519);
         MessageView view = message(VALUE, Protection.NONE.encryptTo(reader).signWith(signer));
         TrustedKeys trusted = new TrustedKeys(List.of(signer.publicPart()));
-        assertEquals("signer-1", trusted.check(view, SignaturePolicy.REQUIRE, FipsMode.OFF).id());
+        assertEquals(
+                "signer-1",
+                trusted.check(view, SignaturePolicy.REQUIRE, FipsMode.OFF).id());
     }
 
     @Test
@@ -168,7 +181,8 @@ class ProtectionTest {
         assertThrows(NotEncryptedException.class, () -> message(VALUE, Protection.NONE.classified("confidential")));
         assertThrows(ConfigurationException.class, () -> message(VALUE, Protection.NONE.classified("secret")));
         MessageKey key = MessageKey.generate("k", Algorithm.AES_256_GCM);
-        MessageView view = message(VALUE, Protection.NONE.classified("restricted").encryptTo(key));
+        MessageView view =
+                message(VALUE, Protection.NONE.classified("restricted").encryptTo(key));
         Guard confidential = new Guard(MessageSecurity.NONE.withKeys(key).withClearance("confidential"), "");
         assertThrows(NotClearedException.class, () -> confidential.open(view, Written.AT_MS, ""));
         Guard restricted = new Guard(MessageSecurity.NONE.withKeys(key).withClearance("restricted"), "");
@@ -178,7 +192,8 @@ class ProtectionTest {
     @Test
     void defaultsOfANodeHoldWhereAMessageSaysNothing() {
         MessageKey key = MessageKey.generate("k", Algorithm.AES_256_GCM);
-        MessageSecurity usual = MessageSecurity.NONE.withDefaults(Protection.NONE.encryptTo(key).compressed("gzip"));
+        MessageSecurity usual =
+                MessageSecurity.NONE.withDefaults(Protection.NONE.encryptTo(key).compressed("gzip"));
         assertTrue(message(usual, VALUE, Protection.NONE).isEncrypted());
         MessageView clear = message(usual, VALUE, Protection.NONE.encryptTo());
         assertFalse(clear.isEncrypted());
@@ -213,7 +228,8 @@ class ProtectionTest {
         MessageKey signer = Written.signer(Algorithm.HMAC_SHA256);
         Protection signed = Protection.NONE.signWith(signer);
         int half = Limits.MAX_PAYLOAD_BYTES / 2; // its lengths take as many bytes
-        int most = Limits.MAX_PAYLOAD_BYTES - (int) (message(new byte[half], signed).size() - half);
+        int most = Limits.MAX_PAYLOAD_BYTES
+                - (int) (message(new byte[half], signed).size() - half);
         MessageView largest = message(new byte[most], signed);
         assertEquals(Limits.MAX_PAYLOAD_BYTES, largest.size());
         Guard guard = new Guard(MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, signer), "");
@@ -264,11 +280,15 @@ class ProtectionTest {
         Content content = new Content(99, "text/plain", null, bytes, 7, 0);
         PayloadContext context = PayloadContext.of(Written.draft(), content, Schema.NONE, Protection.NONE);
         Encryption.Made made = Encryption.encrypt(bytes, List.of(key), context);
-        MessageView view = MessageView.of(Written.draft().encode(content.withData(made.ciphertext()),
-                Security.ofPublisher("billing").withEncryption(made.how()), Schema.NONE));
+        MessageView view = MessageView.of(Written.draft()
+                .encode(
+                        content.withData(made.ciphertext()),
+                        Security.ofPublisher("billing").withEncryption(made.how()),
+                        Schema.NONE));
         OpenedMessage opened = opened(view, key);
         assertArrayEquals(bytes, opened.payloadBytes());
-        assertTrue(assertThrows(WireException.class, opened::payload).getMessage().contains("unknown/7"));
+        assertTrue(
+                assertThrows(WireException.class, opened::payload).getMessage().contains("unknown/7"));
         MessageView clear = MessageView.of(Written.draft().encode(content, Security.ofPublisher("b"), Schema.NONE));
         assertArrayEquals(bytes, opened(clear).payloadBytes());
         assertThrows(WireException.class, () -> opened(clear).payload());
@@ -277,7 +297,9 @@ class ProtectionTest {
     @Test
     void teamAndFurtherBytesTravelInTheClearAndAreBound() {
         MessageKey key = MessageKey.generate("k", Algorithm.AES_256_GCM);
-        MessageView view = message(MessageSecurity.NONE.withPublisherTeam("payments"), "",
+        MessageView view = message(
+                MessageSecurity.NONE.withPublisherTeam("payments"),
+                "",
                 Protection.NONE.encryptTo(key).compressed("gzip").withAad(new byte[] {1, 2}));
         assertEquals("payments", view.security().publisherTeam());
         assertArrayEquals(new byte[] {1, 2}, view.security().encryption().aad());
@@ -289,23 +311,32 @@ class ProtectionTest {
     void aProtobufPayloadIsBoundToItsType() throws InvalidProtocolBufferException {
         MessageKey key = MessageKey.generate("k", Algorithm.AES_256_GCM);
         MessageView view = message(StringValue.of("x"), Protection.NONE.encryptTo(key));
-        assertEquals("x", ((Any) opened(view, key).payload()).unpack(StringValue.class).getValue());
+        assertEquals(
+                "x",
+                ((Any) opened(view, key).payload()).unpack(StringValue.class).getValue());
     }
 
     @Test
     void aKeyIsUsedWithinItsBoundsByWritersAndReaders() {
         MessageKey key = MessageKey.generate("k", Algorithm.AES_256_GCM);
         MessageView view = message(VALUE, Protection.NONE.encryptTo(key));
-        for (KeyBounds outside : List.of(KeyBounds.NONE.withTopics("flights"), KeyBounds.NONE.withNamespaces("prod"),
-                KeyBounds.NONE.withTime(0, 5), KeyBounds.NONE.withTime(Written.AT_MS + 1, Long.MAX_VALUE))) {
+        for (KeyBounds outside : List.of(
+                KeyBounds.NONE.withTopics("flights"),
+                KeyBounds.NONE.withNamespaces("prod"),
+                KeyBounds.NONE.withTime(0, 5),
+                KeyBounds.NONE.withTime(Written.AT_MS + 1, Long.MAX_VALUE))) {
             MessageKey bound = key.withBounds(outside);
             assertThrows(KeyRefusedException.class, () -> message(VALUE, Protection.NONE.encryptTo(bound)));
             assertThrows(KeyRefusedException.class, () -> opened(view, bound));
         }
         KeyBounds inside = KeyBounds.NONE.withTopics("orders.*").withTime(Written.AT_MS, Written.AT_MS);
         assertEquals(VALUE, opened(view, key.withBounds(inside)).payload());
-        assertThrows(KeyRefusedException.class,
-                () -> message(VALUE, Protection.NONE.signWith(Written.signer(Algorithm.ED25519).publicPart())));
+        assertThrows(
+                KeyRefusedException.class,
+                () -> message(
+                        VALUE,
+                        Protection.NONE.signWith(
+                                Written.signer(Algorithm.ED25519).publicPart())));
     }
 
     @Test
@@ -321,11 +352,13 @@ class ProtectionTest {
     void schemaAndPersonalDataAreNamed() {
         byte[] file = "{}".getBytes(StandardCharsets.UTF_8);
         SchemaReference schema = SchemaReference.of("order", "2", "json-schema", file);
-        MessageView view = MessageView.of(new Guard(MessageSecurity.NONE, "").write(
-                Written.draft(), Map.of(), Protection.NONE.withPii(), schema));
+        MessageView view = MessageView.of(new Guard(MessageSecurity.NONE, "")
+                .write(Written.draft(), Map.of(), Protection.NONE.withPii(), schema));
         assertTrue(view.security().containsPii());
         assertEquals("order", view.schema().name());
-        assertEquals("sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", view.schema().hash());
+        assertEquals(
+                "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
+                view.schema().hash());
     }
 
     private static String hex(byte[] bytes) {

@@ -74,8 +74,8 @@ class SchemasTest {
 
     @Test
     void aPayloadThatDoesNotFitIsRefusedWithTheTextOfTheCheck() {
-        SchemaException refused = assertThrows(SchemaException.class,
-                () -> received(using(with(schema(MISFIT))), sent(MessageSecurity.NONE, ORDER)));
+        SchemaException refused = assertThrows(
+                SchemaException.class, () -> received(using(with(schema(MISFIT))), sent(MessageSecurity.NONE, ORDER)));
         assertEquals("BAD_SCHEMA", refused.code());
         assertEquals("amount: is missing", refused.getMessage());
     }
@@ -94,7 +94,10 @@ class SchemasTest {
 
     @Test
     void aSchemaThatIsNotHereHoldsNothing() {
-        assertEquals(VALUE, received(using((name, version) -> Optional.empty()), sent(MessageSecurity.NONE, ORDER)).payload());
+        assertEquals(
+                VALUE,
+                received(using((name, version) -> Optional.empty()), sent(MessageSecurity.NONE, ORDER))
+                        .payload());
     }
 
     @Test
@@ -131,7 +134,8 @@ class SchemasTest {
 
     @Test
     void aSchemaThatMarksPersonalDataMakesTheMessageOneWithIt() {
-        MessageSecurity reading = using(with(PayloadSchema.of(FILE, true, FITS))).withAudit(lines);
+        MessageSecurity reading =
+                using(with(PayloadSchema.of(FILE, true, FITS))).withAudit(lines);
         MessageView view = sent(MessageSecurity.NONE, ORDER);
         assertFalse(view.security().containsPii());
         assertTrue(received(reading, view).containsPii());
@@ -149,9 +153,10 @@ class SchemasTest {
 
     @TestFactory
     Stream<DynamicTest> aNameThatCannotBePartOfAPathIsRefusedUnasked() {
-        return Stream.of("../secret", "a/b", ".hidden", "a..b", "", "x".repeat(129), "a\0b", "ä").map(name ->
-                DynamicTest.dynamicTest(name.isEmpty() ? "(with an empty version)" : name, () -> {
-                    MessageView view = sent(MessageSecurity.NONE, name.isEmpty() ? named("order", "..") : named(name, "v1"));
+        return Stream.of("../secret", "a/b", ".hidden", "a..b", "", "x".repeat(129), "a\0b", "ä")
+                .map(name -> DynamicTest.dynamicTest(name.isEmpty() ? "(with an empty version)" : name, () -> {
+                    MessageView view =
+                            sent(MessageSecurity.NONE, name.isEmpty() ? named("order", "..") : named(name, "v1"));
                     assertThrows(SchemaException.class, () -> received(using(with(schema(FITS))), view));
                     assertEquals(List.of(), lookups);
                 }));
@@ -161,13 +166,18 @@ class SchemasTest {
 
     @TestFactory
     Stream<DynamicTest> whateverACheckThrowsIsAPayloadThatDoesNotFit() {
-        Stream<Check> checks = Stream.of((type, payload) -> null, (type, payload) -> {
-            throw new IllegalStateException("4111-1111");
-        }, (type, payload) -> {
-            throw new UncheckedIOException(new java.io.IOException("4111-1111"));
-        }, (type, payload) -> endless("x"));
+        Stream<Check> checks = Stream.of(
+                (type, payload) -> null,
+                (type, payload) -> {
+                    throw new IllegalStateException("4111-1111");
+                },
+                (type, payload) -> {
+                    throw new UncheckedIOException(new java.io.IOException("4111-1111"));
+                },
+                (type, payload) -> endless("x"));
         return checks.map(check -> DynamicTest.dynamicTest("check", () -> {
-            SchemaException refused = assertThrows(SchemaException.class,
+            SchemaException refused = assertThrows(
+                    SchemaException.class,
                     () -> received(using(with(schema(check))), sent(MessageSecurity.NONE, ORDER)));
             assertFalse(refused.getMessage().contains("4111"), refused.getMessage());
         }));
@@ -180,13 +190,18 @@ class SchemasTest {
 
     @TestFactory
     Stream<DynamicTest> whateverFindThrowsRefusesTheMessage() {
-        Stream<Schemas> broken = Stream.of((name, version) -> null, (name, version) -> {
-            throw new IllegalStateException("broken");
-        }, (name, version) -> {
-            throw new SchemaException("broken");
-        });
-        return broken.map(schemas -> DynamicTest.dynamicTest("find", () -> assertThrows(SchemaException.class,
-                () -> received(using(schemas), sent(MessageSecurity.NONE, ORDER)))));
+        Stream<Schemas> broken = Stream.of(
+                (name, version) -> null,
+                (name, version) -> {
+                    throw new IllegalStateException("broken");
+                },
+                (name, version) -> {
+                    throw new SchemaException("broken");
+                });
+        return broken.map(schemas -> DynamicTest.dynamicTest(
+                "find",
+                () -> assertThrows(
+                        SchemaException.class, () -> received(using(schemas), sent(MessageSecurity.NONE, ORDER)))));
     }
 
     @Test

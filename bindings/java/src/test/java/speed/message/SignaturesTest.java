@@ -17,8 +17,9 @@ import speed.internal.wire.SignedParts;
 /** M-16 to M-18: signatures over exact bytes. */
 class SignaturesTest {
     private final Contract vectors = Contract.vectors("signatures");
-    private final List<MessageKey> keys =
-            vectors.cases("trusted").stream().map(one -> MessageKey.of(one.values())).toList();
+    private final List<MessageKey> keys = vectors.cases("trusted").stream()
+            .map(one -> MessageKey.of(one.values()))
+            .toList();
     private final TrustedKeys trusted = new TrustedKeys(keys);
 
     @TestFactory
@@ -36,8 +37,8 @@ class SignaturesTest {
     Stream<DynamicTest> aSignatureThatDoesNotHoldIsRefusedByName() {
         return vectors.each("invalid", one -> {
             MessageView view = MessageView.of(one.bytes("hex"));
-            MessageException refused = assertThrows(MessageException.class,
-                    () -> trusted.check(view, SignaturePolicy.REQUIRE, FipsMode.OFF));
+            MessageException refused = assertThrows(
+                    MessageException.class, () -> trusted.check(view, SignaturePolicy.REQUIRE, FipsMode.OFF));
             assertEquals(one.text("error"), refused.code());
         });
     }
@@ -58,7 +59,9 @@ class SignaturesTest {
 
     @TestFactory
     Stream<DynamicTest> aPublicKeyThatProvesNothingIsRefused() {
-        return vectors.cases("refused_keys").stream().map(one -> DynamicTest.dynamicTest(one.text("public"),
-                () -> assertThrows(KeyRefusedException.class, () -> MessageKey.of(one.values()))));
+        return vectors.cases("refused_keys").stream()
+                .map(one -> DynamicTest.dynamicTest(
+                        one.text("public"),
+                        () -> assertThrows(KeyRefusedException.class, () -> MessageKey.of(one.values()))));
     }
 }

@@ -34,8 +34,9 @@ class WycheproofTest {
     private static final byte[] NONE = {};
 
     private static Stream<DynamicTest> each(String file, ThrowingConsumer<Contract> test) {
-        return Contract.file(HOME + file + ".json").cases("tests").stream().map(one -> DynamicTest.dynamicTest(
-                file + " " + one.number("tcId") + ": " + one.text("comment"), () -> test.accept(one)));
+        return Contract.file(HOME + file + ".json").cases("tests").stream()
+                .map(one -> DynamicTest.dynamicTest(
+                        file + " " + one.number("tcId") + ": " + one.text("comment"), () -> test.accept(one)));
     }
 
     private static boolean isValid(Contract one) {
@@ -51,9 +52,15 @@ class WycheproofTest {
     }
 
     /** The data key as who encapsulated that secret would have wrapped it. */
-    private static Recipient wrapped(MessageKey key, byte[] secret, byte[] encapsulated) throws GeneralSecurityException {
-        byte[] info = new Prefixed("speed/1 message key").text(key.algorithm().label()).bytes(encapsulated)
-                .bytes(key.publicBytes()).text(key.id()).raw(CONTEXT).toByteArray();
+    private static Recipient wrapped(MessageKey key, byte[] secret, byte[] encapsulated)
+            throws GeneralSecurityException {
+        byte[] info = new Prefixed("speed/1 message key")
+                .text(key.algorithm().label())
+                .bytes(encapsulated)
+                .bytes(key.publicBytes())
+                .text(key.id())
+                .raw(CONTEXT)
+                .toByteArray();
         byte[] sealed = new PayloadCipher(key.algorithm().cipher, Hashes.hkdf(secret, info)).seal(IV, DATA_KEY, NONE);
         return new Recipient(key.id(), encapsulated, sealed);
     }
@@ -64,7 +71,8 @@ class WycheproofTest {
 
     @TestFactory
     Stream<DynamicTest> aCipherOpensWhatIsValidAndNothingElse() {
-        return Stream.concat(cipherCases("aes_gcm", Algorithm.AES_256_GCM),
+        return Stream.concat(
+                cipherCases("aes_gcm", Algorithm.AES_256_GCM),
                 cipherCases("chacha20_poly1305", Algorithm.CHACHA20_POLY1305));
     }
 
@@ -76,8 +84,8 @@ class WycheproofTest {
                 assertArrayEquals(one.bytes("msg"), cipher.open(one.bytes("iv"), sealed, one.bytes("aad")));
                 assertArrayEquals(sealed, cipher.seal(one.bytes("iv"), one.bytes("msg"), one.bytes("aad")));
             } else {
-                assertThrows(GeneralSecurityException.class,
-                        () -> cipher.open(one.bytes("iv"), sealed, one.bytes("aad")));
+                assertThrows(
+                        GeneralSecurityException.class, () -> cipher.open(one.bytes("iv"), sealed, one.bytes("aad")));
             }
         });
     }
@@ -86,7 +94,8 @@ class WycheproofTest {
     Stream<DynamicTest> rsaOaepOpensWhatIsValidAndNothingElse() {
         return Stream.of(Algorithm.RSA_OAEP_3072, Algorithm.RSA_OAEP_4096).flatMap(algorithm -> {
             String file = algorithm.label().replace('-', '_') + "_sha256_mgf1sha256";
-            MessageKey key = secret(algorithm, Contract.file(HOME + file + ".json").bytes("pkcs8"));
+            MessageKey key =
+                    secret(algorithm, Contract.file(HOME + file + ".json").bytes("pkcs8"));
             RsaKey rsa = (RsaKey) key.loaded();
             return each(file, one -> {
                 if (isValid(one)) {
@@ -150,8 +159,8 @@ class WycheproofTest {
                 assertArrayEquals(DATA_KEY, unwrapped(key, wrapped(key, one.bytes("K"), one.bytes("c"))));
             } else {
                 Recipient from = new Recipient("wycheproof", one.bytes("c"), new byte[48]);
-                MessageException refused = assertThrows(MessageException.class,
-                        () -> unwrapped(secret(algorithm, one.bytes("seed")), from));
+                MessageException refused = assertThrows(
+                        MessageException.class, () -> unwrapped(secret(algorithm, one.bytes("seed")), from));
                 assertTrue(List.of("KEY_REFUSED", "BAD_ENCRYPTION").contains(refused.code()));
             }
         });
@@ -162,7 +171,8 @@ class WycheproofTest {
         return mlKem("_encaps", (algorithm, one) -> {
             if (isValid(one)) {
                 MessageKey key = shown(algorithm, one.bytes("ek"));
-                assertEquals(algorithm.outputBytes,
+                assertEquals(
+                        algorithm.outputBytes,
                         new Wrapping(key, IV, CONTEXT).wrap(DATA_KEY).encapsulatedKey().length);
             } else {
                 assertThrows(KeyRefusedException.class, () -> shown(algorithm, one.bytes("ek")));
@@ -172,12 +182,15 @@ class WycheproofTest {
 
     @TestFactory
     Stream<DynamicTest> anMlKemSeedGivesThePublishedKey() {
-        return mlKem("_keygen_seed", (algorithm, one) ->
-                assertArrayEquals(one.bytes("ek"), secret(algorithm, one.bytes("seed")).publicBytes()));
+        return mlKem(
+                "_keygen_seed",
+                (algorithm, one) -> assertArrayEquals(
+                        one.bytes("ek"), secret(algorithm, one.bytes("seed")).publicBytes()));
     }
 
     private static Stream<DynamicTest> mlKem(String what, Judge judge) {
-        return Stream.concat(each("mlkem_768" + what, one -> judge.check(Algorithm.ML_KEM_768, one)),
+        return Stream.concat(
+                each("mlkem_768" + what, one -> judge.check(Algorithm.ML_KEM_768, one)),
                 each("mlkem_1024" + what, one -> judge.check(Algorithm.ML_KEM_1024, one)));
     }
 

@@ -42,7 +42,9 @@ class NodeOptionsTest {
                 "maxOpenFiles is 0; use 1 or more", asked -> asked.maxOpenFiles(0),
                 "namespace has 0 bytes; use text of 1 to 128 bytes", asked -> asked.namespace(""),
                 "namespace has 130 bytes; use text of 1 to 128 bytes", asked -> asked.namespace("ü".repeat(65)));
-        refused.forEach((told, asking) -> assertEquals(told,
-                assertThrows(ConfigurationException.class, () -> asking.accept(new Asked())).getMessage()));
+        refused.forEach((told, asking) -> assertEquals(
+                told,
+                assertThrows(ConfigurationException.class, () -> asking.accept(new Asked()))
+                        .getMessage()));
     }
 }

@@ -128,8 +128,11 @@ public final class AccessPolicy {
         Rules(Map<String, Boolean> table) {
             this.table = table;
             allowed = table.keySet().stream().filter(table::get).sorted().toList();
-            denied = table.keySet().stream().filter(rule -> !table.get(rule))
-                    .filter(rule -> allowed.stream().anyMatch(grant -> covers(grant, rule))).sorted().toList();
+            denied = table.keySet().stream()
+                    .filter(rule -> !table.get(rule))
+                    .filter(rule -> allowed.stream().anyMatch(grant -> covers(grant, rule)))
+                    .sorted()
+                    .toList();
         }
 
         boolean allows(String name) {

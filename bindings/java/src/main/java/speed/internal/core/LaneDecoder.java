@@ -188,7 +188,8 @@ public final class LaneDecoder {
 
     private int findIds(ByteBuffer data, int from, int length) {
         for (int at = from; at <= length - 2 * Limits.NODE_ID_BYTES; at++) {
-            if (data.getLong(at) == source.high() && NodeId.at(data, at).equals(source)
+            if (data.getLong(at) == source.high()
+                    && NodeId.at(data, at).equals(source)
                     && NodeId.at(data, at + Limits.NODE_ID_BYTES).equals(target)) {
                 return at;
             }

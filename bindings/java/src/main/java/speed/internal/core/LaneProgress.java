@@ -137,6 +137,7 @@ public final class LaneProgress {
         long end;
         /** Bytes of its payload that lie in a slot. */
         long slotted;
+
         final long previous;
         boolean finished;
         /** Whether it is a request of an idempotent service that was begun. */

@@ -35,7 +35,7 @@ public final class LeastRecentlyUsed<K> {
         keys.remove(key);
         keys.add(key);
         List<K> oldest = new ArrayList<>(0);
-        for (Iterator<K> each = keys.iterator(); keys.size() > most;) {
+        for (Iterator<K> each = keys.iterator(); keys.size() > most; ) {
             oldest.add(each.next());
             each.remove();
         }

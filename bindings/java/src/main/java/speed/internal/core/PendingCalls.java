@@ -144,7 +144,9 @@ public final class PendingCalls {
 
     /** The calls to a node that wait now. */
     public List<Call> to(String target) {
-        return calls.values().stream().filter(call -> call.target.equals(target)).toList();
+        return calls.values().stream()
+                .filter(call -> call.target.equals(target))
+                .toList();
     }
 
     /** Ends those of some calls that still wait. */

@@ -31,9 +31,11 @@ public final class RegistryView {
 
     /** Entries of one reading whose name and generation the other one does not have. */
     private static List<Entry> missing(TreeMap<String, Entry> from, TreeMap<String, Entry> in) {
-        return from.values().stream().filter(entry -> {
-            Entry other = in.get(entry.name());
-            return other == null || other.generation() != entry.generation();
-        }).toList();
+        return from.values().stream()
+                .filter(entry -> {
+                    Entry other = in.get(entry.name());
+                    return other == null || other.generation() != entry.generation();
+                })
+                .toList();
     }
 }

@@ -103,8 +103,8 @@ public final class Scheduler<T> {
      * @param order the sender, unless others need not wait for it
      * @param claimed whether something in the program takes it; else it waits until something does
      */
-    public Work<T> message(String sender, T item, long now, int priority, Object order, boolean isEvent,
-            boolean claimed) {
+    public Work<T> message(
+            String sender, T item, long now, int priority, Object order, boolean isEvent, boolean claimed) {
         if (life != Life.OPEN) {
             return null;
         }
@@ -167,9 +167,10 @@ public final class Scheduler<T> {
 
     /** Whether a free worker might find something. */
     public boolean hasReady() {
-        return life != Life.CLOSED && atWork() <= workers
+        return life != Life.CLOSED
+                && atWork() <= workers
                 && (!requests.isEmpty() && running.get(Work.Kind.REQUEST) < workers
-                || (!tasks.isEmpty() || messages.hasReady()) && running.get(Work.Kind.MESSAGE) < workers);
+                        || (!tasks.isEmpty() || messages.hasReady()) && running.get(Work.Kind.MESSAGE) < workers);
     }
 
     /** A worker, or the program, has finished with a work. */
@@ -281,7 +282,9 @@ public final class Scheduler<T> {
 
     /** The caller left, died or was replaced: those of its requests, the waiting ones ENDED. What it sent otherwise stays. */
     public List<Work<T>> forget(String sender, Predicate<T> which) {
-        List<Work<T>> works = requests.of(sender).stream().filter(work -> which.test(work.item)).toList();
+        List<Work<T>> works = requests.of(sender).stream()
+                .filter(work -> which.test(work.item))
+                .toList();
         works.stream().filter(work -> work.state == Work.State.WAITING).forEach(requests::drop);
         return works;
     }

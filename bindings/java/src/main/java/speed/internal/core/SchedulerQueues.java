@@ -35,6 +35,7 @@ final class SchedulerQueues {
         private final Set<Object> busy = new HashSet<>();
         /** Orders whose first message may run, by its priority; the value says since when. */
         private final TreeMap<Integer, LinkedHashMap<Object, Long>> ready = new TreeMap<>();
+
         private long numbers;
         private long handled;
 
@@ -67,7 +68,10 @@ final class SchedulerQueues {
 
         private int longestWaiting() {
             return ready.entrySet().stream()
-                    .min(Comparator.comparingLong(one -> one.getValue().values().iterator().next())).orElseThrow().getKey();
+                    .min(Comparator.comparingLong(
+                            one -> one.getValue().values().iterator().next()))
+                    .orElseThrow()
+                    .getKey();
         }
 
         /** The message of an order that was in hand is done with. */
@@ -207,7 +211,8 @@ final class SchedulerQueues {
 
         void add(Work<T> work) {
             work.state = Work.State.UNCLAIMED;
-            waiting.computeIfAbsent(work.sender, any -> new TreeSet<>(Comparator.comparingLong(Work::number))).add(work);
+            waiting.computeIfAbsent(work.sender, any -> new TreeSet<>(Comparator.comparingLong(Work::number)))
+                    .add(work);
         }
 
         void remove(Work<T> work) {
@@ -257,8 +262,8 @@ final class SchedulerQueues {
         private int mostDeadlines = MANY_DEADLINES;
 
         private static <T> Queue<Timed<T>> timed() {
-            return new PriorityQueue<>(Comparator.<Timed<T>>comparingLong(Timed::time)
-                    .thenComparingLong(one -> one.work.number));
+            return new PriorityQueue<>(
+                    Comparator.<Timed<T>>comparingLong(Timed::time).thenComparingLong(one -> one.work.number));
         }
 
         /** Of many that ended long before their deadlines nothing is kept. */

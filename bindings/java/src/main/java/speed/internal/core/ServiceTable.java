@@ -47,8 +47,7 @@ public final class ServiceTable {
         if (service == null) {
             throw new ConfigurationException("service '" + name + "' is null: give what it does");
         }
-        AccessPolicy policy =
-                options.allow() == null ? null : new AccessPolicy(Hosts.localGrants(options.allow()));
+        AccessPolicy policy = options.allow() == null ? null : new AccessPolicy(Hosts.localGrants(options.allow()));
         if (rows.putIfAbsent(name, new Row(service, policy, options)) != null) {
             throw new ServiceExistsException("service '" + name + "' is already registered; unregister it first");
         }
@@ -64,7 +63,10 @@ public final class ServiceTable {
     /** Sorted names of the services that a node may call. */
     public List<String> names(String caller) {
         return rows.entrySet().stream()
-                .filter(row -> row.getValue().allows(caller)).map(Map.Entry::getKey).sorted().toList();
+                .filter(row -> row.getValue().allows(caller))
+                .map(Map.Entry::getKey)
+                .sorted()
+                .toList();
     }
 
     /** The service of a name, if the caller may have it. */
@@ -74,8 +76,10 @@ public final class ServiceTable {
             return new Found(null, null, Response.error("SERVICE_NOT_FOUND", "no service '" + name + "' here"));
         }
         if (!row.allows(caller)) {
-            return new Found(null, null, Response.error("ACCESS_DENIED",
-                    "service '" + name + "' does not allow node '" + caller + "'"));
+            return new Found(
+                    null,
+                    null,
+                    Response.error("ACCESS_DENIED", "service '" + name + "' does not allow node '" + caller + "'"));
         }
         return new Found(row.service, row.options, null);
     }
@@ -91,7 +95,9 @@ public final class ServiceTable {
             return answer instanceof Response response ? ServiceCodes.travelling(response) : Response.of(answer);
         } catch (Throwable failure) { // whatever a service throws, its caller is told and the worker goes on
             if (request.cancellation().isCancelled() && isCancellation(failure)) {
-                return Response.error("WITHDRAWN", "'" + request.service() + "' ended when the call was withdrawn",
+                return Response.error(
+                        "WITHDRAWN",
+                        "'" + request.service() + "' ended when the call was withdrawn",
                         Map.of("phase", "running"));
             }
             Fault fault = Fault.of(failure, request.arguments());

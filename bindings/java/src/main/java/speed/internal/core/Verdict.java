@@ -28,9 +28,11 @@ public enum Verdict {
         if (sequences.stream().anyMatch(one -> Boolean.FALSE.equals(listed.get(one)))) {
             return NOT_BEGUN;
         }
-        List<Long> unlisted = sequences.stream().filter(one -> !listed.containsKey(one)).toList();
+        List<Long> unlisted =
+                sequences.stream().filter(one -> !listed.containsKey(one)).toList();
         long unread = unlisted.stream()
-                .filter(one -> Long.compareUnsigned(one, cursor.lastSequence()) > 0).count();
+                .filter(one -> Long.compareUnsigned(one, cursor.lastSequence()) > 0)
+                .count();
         if (unread > 0) {
             boolean isFull = cursor.unfinished().size() >= Limits.MAX_UNFINISHED;
             return isFull || sequences.size() - unread >= needed ? MAY_HAVE_RUN : NOT_BEGUN;

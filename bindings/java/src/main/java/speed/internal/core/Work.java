@@ -42,8 +42,8 @@ public final class Work<T> {
     long deadline = NEVER;
     boolean isOverdue;
 
-    private Work(Kind kind, T item, long number, String sender, Object key, int priority, Object order,
-            boolean isEvent) {
+    private Work(
+            Kind kind, T item, long number, String sender, Object key, int priority, Object order, boolean isEvent) {
         this.kind = kind;
         this.item = item;
         this.number = number;

@@ -15,10 +15,12 @@ import speed.options.NodeOptions;
 public final class Context {
     /** What a lane holds open to be read, and a link to be written: directory and segment, and cursor or bell. */
     private static final int FILES_EACH = 3;
+
     private static final int MIN_AWAKE = 4;
 
     /** How the node was asked to be. */
     public final NodeOptions options;
+
     public final NodeId id;
     public final KeySource keys;
     public final Registry registry;
@@ -27,6 +29,7 @@ public final class Context {
     public final int generation;
     /** Whether lanes are polled and written by renaming, since bells cannot be had here. */
     public final boolean polling;
+
     public final PendingCalls pending = new PendingCalls();
     public final Stats stats = new Stats();
     public final NodeState state = new NodeState();
@@ -34,7 +37,12 @@ public final class Context {
     private volatile Consumer<String> unheard = target -> {};
     private volatile Consumer<String> laneRemoved = source -> {};
 
-    public Context(NodeOptions options, KeySource keys, Registry registry, Registration registration, AccessPolicy policy,
+    public Context(
+            NodeOptions options,
+            KeySource keys,
+            Registry registry,
+            Registration registration,
+            AccessPolicy policy,
             boolean polling) {
         this.options = options;
         this.keys = keys;

@@ -61,7 +61,8 @@ public final class Introspection {
         Map<String, Object> counters = context.stats.counters();
         lanes.addCounts(counters);
         List<String> visible = services.names(asker);
-        long up = System.currentTimeMillis() - context.registration.entry().times().startupTimestamp();
+        long up = System.currentTimeMillis()
+                - context.registration.entry().times().startupTimestamp();
         Map<String, Object> fields = new LinkedHashMap<>();
         fields.put("name", context.name());
         fields.put("uptimeSeconds", Math.max(0, up) / 1000.0);

@@ -20,14 +20,17 @@ public final class AuditLines implements AuditLog {
     /** A FIFO that nobody reads is refused, and not waited for. */
     private static final int FLAGS =
             Posix.O_WRONLY | Posix.O_APPEND | Posix.O_CREAT | Posix.O_NOFOLLOW | Posix.O_NONBLOCK;
+
     private static final int OTHERS_WRITE = 022;
     private static final int NONE = -1;
 
     private final String path;
     private final long maxBytes;
     private final int kept;
+
     @GuardedBy("this")
     private int file = NONE;
+
     @GuardedBy("this")
     private boolean isClosed;
     /** A write broke off in the middle of a line. */
@@ -53,7 +56,8 @@ public final class AuditLines implements AuditLog {
         boolean isOwn = status.uid() == Posix.uid() || status.uid() == 0;
         if (!status.isRegular() || !isOwn || status.has(OTHERS_WRITE)) {
             Posix.close(opened);
-            throw new PosixException(PosixException.EPERM, "it is no regular file of this user, which nobody else may write");
+            throw new PosixException(
+                    PosixException.EPERM, "it is no regular file of this user, which nobody else may write");
         }
         return opened;
     }

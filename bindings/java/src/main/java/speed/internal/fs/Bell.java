@@ -27,6 +27,7 @@ public final class Bell {
     private final NodeId own;
     /** What a read that found the pipe full brings. */
     private final int full;
+
     private volatile int descriptor;
 
     private Bell(int descriptor, int pipeBytes, NodeId own) {
@@ -193,6 +194,7 @@ public final class Bell {
         private static final int MOST = 16;
         /** The kernel packs struct epoll_event on x86-64 only. */
         private static final int DATA_AT = Platform.isARM() ? 8 : 4;
+
         private static final int EVENT_BYTES = DATA_AT + 8;
 
         private final Bell bell;

@@ -15,6 +15,7 @@ final class Claim {
     private static final int MAX_BYTES = 4096;
     /** What is left of its mode: in the root of a group its members still read it. */
     private static final int READ_ONLY = 0440;
+
     private static final int OWNER_WRITES = 0200;
 
     private Claim() {}
@@ -87,8 +88,8 @@ final class Claim {
     static Claimant read(String root, String name, int generation, Keyring keyring) throws PosixException {
         int file = -1;
         try {
-            file = Posix.open(Names.claimPath(root, name, generation),
-                    Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
+            file = Posix.open(
+                    Names.claimPath(root, name, generation), Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
             Block text = new Block(MAX_BYTES);
             int length = Posix.read(file, text, MAX_BYTES, 0);
             return Claimant.decode(text.copy(0, length), keyring.registryKeys());
@@ -129,7 +130,8 @@ final class Claim {
     /** Whether the owner left in order; empty if the claim is gone. */
     static Optional<Boolean> isReleased(String root, String name, int generation) throws PosixException {
         try {
-            return Optional.of(!Posix.status(Posix.AT_FDCWD, Names.claimPath(root, name, generation)).has(OWNER_WRITES));
+            return Optional.of(!Posix.status(Posix.AT_FDCWD, Names.claimPath(root, name, generation))
+                    .has(OWNER_WRITES));
         } catch (PosixException error) {
             if (error.is(PosixException.ENOENT)) {
                 return Optional.empty();

@@ -118,12 +118,20 @@ public record Claimant(Entry.Process maker, long lease, long made, int above, bo
     }
 
     private static Claimant of(Map<?, ?> fields, boolean isAuthentic) {
-        Entry.Process maker = new Entry.Process((Long) fields.get("pid"), (Long) fields.get("pid_start"),
-                (String) fields.get("pid_namespace"), (String) fields.get("host"), (String) fields.get("boot_id"));
+        Entry.Process maker = new Entry.Process(
+                (Long) fields.get("pid"),
+                (Long) fields.get("pid_start"),
+                (String) fields.get("pid_namespace"),
+                (String) fields.get("host"),
+                (String) fields.get("boot_id"));
         Object made = fields.get("made_monotonic_ms");
         Object above = isAuthentic ? fields.get("above") : null;
-        return new Claimant(maker, (Long) fields.get("lease"), made == null ? ABSENT : (Long) made,
+        return new Claimant(
+                maker,
+                (Long) fields.get("lease"),
+                made == null ? ABSENT : (Long) made,
                 above == null ? ABSENT : Math.toIntExact((Long) above),
-                isAuthentic && Boolean.TRUE.equals(fields.get("ephemeral")), Boolean.TRUE.equals(fields.get("sweeps")));
+                isAuthentic && Boolean.TRUE.equals(fields.get("ephemeral")),
+                Boolean.TRUE.equals(fields.get("sweeps")));
     }
 }

@@ -79,7 +79,8 @@ public final class Claiming {
         }
         boolean isWon = false;
         try { // what was seen before was old, or was forgotten meanwhile: look again
-            isWon = isStill(newest, judged) && Claim.newest(root, name) == generation
+            isWon = isStill(newest, judged)
+                    && Claim.newest(root, name) == generation
                     && FloorFile.of(root, name, keyring) == floor;
         } finally {
             if (!isWon) {
@@ -91,8 +92,9 @@ public final class Claiming {
 
     /** Whether the newest claim is the one that was judged: another sweep may have begun under the same number. */
     private boolean isStill(int newest, Claimant judged) throws PosixException {
-        return newest == 0 || Claim.exists(root, name, newest)
-                && Objects.equals(Claim.read(root, name, newest, registry.keyring()), judged);
+        return newest == 0
+                || Claim.exists(root, name, newest)
+                        && Objects.equals(Claim.read(root, name, newest, registry.keyring()), judged);
     }
 
     /** Up to which generation nothing of the name is accepted any more. */
@@ -108,7 +110,10 @@ public final class Claiming {
     private Entry waitUntilStale() {
         Registry.Judged first = registry.judge(name);
         Registry.Judged seen = first;
-        while (waits && seen.entry() != null && seen.verdict() == Lease.Verdict.WATCH && seen.entry().equals(first.entry())
+        while (waits
+                && seen.entry() != null
+                && seen.verdict() == Lease.Verdict.WATCH
+                && seen.entry().equals(first.entry())
                 && !ThisProcess.isGone(seen.entry().process())) {
             pause(WATCH_MS);
             seen = registry.judge(name);
@@ -117,9 +122,10 @@ public final class Claiming {
         if (entry == null || seen.verdict() == Lease.Verdict.STALE || ThisProcess.isGone(entry.process())) {
             return entry;
         }
-        throw new NameTakenException("'" + name + "' is held by process " + entry.process().pid() + " on "
-                + entry.process().host() + " (generation " + entry.generation()
-                + "): choose another name, or stop that node");
+        throw new NameTakenException(
+                "'" + name + "' is held by process " + entry.process().pid() + " on "
+                        + entry.process().host() + " (generation " + entry.generation()
+                        + "): choose another name, or stop that node");
     }
 
     /**
@@ -147,7 +153,8 @@ public final class Claiming {
             }
             Entry entry = registry.read(name);
             long deadline = began + (claimant == null ? UNCLEAR_LEASE : claimant.lease()) + late;
-            if (entry != null && entry.generation() >= generation || Posix.monotonicMs() >= deadline
+            if (entry != null && entry.generation() >= generation
+                    || Posix.monotonicMs() >= deadline
                     || Claim.newest(root, name) > generation) {
                 return true;
             }
@@ -161,8 +168,12 @@ public final class Claiming {
 
     /** Once, and not of a claim that was only being written as it was looked at. */
     private void logWait(int generation, Claimant claimant, long milliseconds) {
-        LOG.warn("{} waits up to {} s for its name: the claim {} {}, which may be starting; if nobody is, `chmod 400` it",
-                name, (milliseconds + 999) / 1000, Names.claimPath(root, name, generation),
+        LOG.warn(
+                "{} waits up to {} s for its name: the claim {} {}, which may be starting; if nobody is, `chmod 400`"
+                        + " it",
+                name,
+                (milliseconds + 999) / 1000,
+                Names.claimPath(root, name, generation),
                 claimant == null ? "does not tell its maker" : "is of " + claimant);
     }
 

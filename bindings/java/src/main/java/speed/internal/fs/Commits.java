@@ -28,6 +28,7 @@ final class Commits {
     private boolean sealed;
     /** The first cursor, as it was published; null until then. */
     private Cursor first;
+
     private boolean isFirstKept;
 
     Commits(LaneFiles files, LaneCounts counts, LaneProgress progress, Link link) {

@@ -43,8 +43,12 @@ public final class DeadLetters {
     /** Numbers of the letters in one state, rising; none where nothing ever was. */
     public List<Integer> numbers(String state) {
         try (Directory directory = openIfAny()) {
-            return kept(directory).stream().map(Kept::letter).filter(letter -> letter.state().equals(state))
-                    .map(Names.Letter::number).sorted().toList();
+            return kept(directory).stream()
+                    .map(Kept::letter)
+                    .filter(letter -> letter.state().equals(state))
+                    .map(Names.Letter::number)
+                    .sorted()
+                    .toList();
         } catch (PosixException error) {
             throw failed(error);
         }
@@ -94,8 +98,12 @@ public final class DeadLetters {
                 if (kept.size() >= Limits.MAX_DEAD_LETTERS || bytes > Limits.MAX_DEAD_BYTES) {
                     return false;
                 }
-                int number = kept.stream().map(Kept::letter).map(Names.Letter::number)
-                        .max(Comparator.naturalOrder()).orElse(0) + 1;
+                int number = kept.stream()
+                                .map(Kept::letter)
+                                .map(Names.Letter::number)
+                                .max(Comparator.naturalOrder())
+                                .orElse(0)
+                        + 1;
                 write(directory, Names.letterName(number, LETTER), letter, payload);
                 return true;
             }
@@ -132,13 +140,16 @@ public final class DeadLetters {
             int file = directory.openRegular(Names.letterName(number, state));
             try {
                 long[] at = new long[1];
-                return LetterFile.read(into -> {
-                    Block block = new Block(Math.max(1, into.length));
-                    int count = Posix.read(file, block, into.length, at[0]);
-                    at[0] += count;
-                    block.bytes.get(0, into, 0, count);
-                    return count;
-                }, keyring, node);
+                return LetterFile.read(
+                        into -> {
+                            Block block = new Block(Math.max(1, into.length));
+                            int count = Posix.read(file, block, into.length, at[0]);
+                            at[0] += count;
+                            block.bytes.get(0, into, 0, count);
+                            return count;
+                        },
+                        keyring,
+                        node);
             } finally {
                 Posix.close(file);
             }
@@ -170,7 +181,8 @@ public final class DeadLetters {
     }
 
     private StorageException failed(PosixException error) {
-        return new StorageException("the dead letters in " + path + " cannot be used: " + error.getMessage()
-                + ": see `speed root doctor`", 0);
+        return new StorageException(
+                "the dead letters in " + path + " cannot be used: " + error.getMessage() + ": see `speed root doctor`",
+                0);
     }
 }

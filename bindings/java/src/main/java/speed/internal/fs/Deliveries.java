@@ -28,8 +28,9 @@ final class Deliveries {
         begun = new HashMap<>(newest());
         Set<Long> unfinished = new HashSet<>();
         cursor.unfinished().forEach(one -> unfinished.add(one.sequence()));
-        begun.keySet().removeIf(sequence -> Long.compareUnsigned(sequence, cursor.lastSequence()) <= 0
-                && !unfinished.contains(sequence));
+        begun.keySet()
+                .removeIf(sequence ->
+                        Long.compareUnsigned(sequence, cursor.lastSequence()) <= 0 && !unfinished.contains(sequence));
         written = files.listing().deliveries().contains(generation);
     }
 
@@ -80,7 +81,8 @@ final class Deliveries {
             files.writeDeliveries(generation, begun);
             if (!written) {
                 written = true;
-                files.listing().deliveries().stream().filter(older -> older < generation)
+                files.listing().deliveries().stream()
+                        .filter(older -> older < generation)
                         .forEach(files::removeDeliveries);
             }
         } catch (PosixException error) {

@@ -125,8 +125,8 @@ final class Directory implements Closeable {
 
     private int openOrMakeHere(String name, int flags) throws PosixException {
         boolean shared = status().isShared();
-        int file = Posix.open(descriptor, name, flags | Posix.O_CREAT | Posix.O_NOFOLLOW,
-                shared ? SHARED_FILE : Posix.PRIVATE_FILE);
+        int file = Posix.open(
+                descriptor, name, flags | Posix.O_CREAT | Posix.O_NOFOLLOW, shared ? SHARED_FILE : Posix.PRIVATE_FILE);
         try {
             if (shared) {
                 share(file, SHARED_FILE);

@@ -17,8 +17,8 @@ import speed.internal.wire.NodeId;
 public final class Fences {
     private static final int MAX_NODES = 1 << 20;
     /** There is no lane, nothing that could be one, or none of ours: the directory is closed to this user. */
-    private static final Set<Integer> HOLDS_NONE = Set.of(
-            PosixException.ENOENT, PosixException.ENOTDIR, PosixException.ELOOP, PosixException.EACCES);
+    private static final Set<Integer> HOLDS_NONE =
+            Set.of(PosixException.ENOENT, PosixException.ENOTDIR, PosixException.ELOOP, PosixException.EACCES);
 
     private Fences() {}
 
@@ -29,7 +29,9 @@ public final class Fences {
      */
     public static void set(String root, String source, int generation, Keyring keyring) throws PosixException {
         for (Directory.Name node : nodesIn(root)) {
-            setIn(Names.laneDirectory(root, node.name(), source), generation,
+            setIn(
+                    Names.laneDirectory(root, node.name(), source),
+                    generation,
                     new LaneMac(keyring, NodeId.of(source), NodeId.of(node.name())));
         }
     }
@@ -83,7 +85,10 @@ public final class Fences {
         if (lane == null) {
             return 0;
         }
-        int newest = max(0, lane.fences(), lane.laneFiles().stream().map(LaneFile::generation).toList());
+        int newest = max(
+                0,
+                lane.fences(),
+                lane.laneFiles().stream().map(LaneFile::generation).toList());
         newest = max(newest, lane.slots().stream().map(SlotId::generation).toList(), List.of());
         try (Directory opened = Directory.open(path)) {
             Cursor cursor = Listing.newestCursor(opened, mac);
@@ -92,7 +97,9 @@ public final class Fences {
     }
 
     private static int max(int known, List<Integer> some, List<Integer> others) {
-        return Stream.of(Stream.of(known), some.stream(), others.stream()).flatMap(all -> all).max(Integer::compare)
+        return Stream.of(Stream.of(known), some.stream(), others.stream())
+                .flatMap(all -> all)
+                .max(Integer::compare)
                 .orElse(known);
     }
 
@@ -130,7 +137,9 @@ public final class Fences {
 
     private static List<Directory.Name> nodesIn(String root) throws PosixException {
         try (Directory directory = Directory.open(root)) {
-            return directory.names(MAX_NODES).stream().filter(one -> Names.isNode(one.name())).toList();
+            return directory.names(MAX_NODES).stream()
+                    .filter(one -> Names.isNode(one.name()))
+                    .toList();
         }
     }
 

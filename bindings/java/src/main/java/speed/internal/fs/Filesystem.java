@@ -18,8 +18,21 @@ import speed.internal.wire.Limits;
  */
 public record Filesystem(String kind, boolean isMemory, boolean isRemote, boolean supportsFifo, double lateSeconds) {
     private static final Set<String> MEMORY = Set.of("tmpfs", "ramfs", "devtmpfs");
-    private static final Set<String> REMOTE = Set.of("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs",
-            "ceph", "lustre", "gpfs", "afs", "glusterfs", "beegfs", "fuse");
+    private static final Set<String> REMOTE = Set.of(
+            "nfs",
+            "nfs4",
+            "cifs",
+            "smb3",
+            "smbfs",
+            "9p",
+            "virtiofs",
+            "ceph",
+            "lustre",
+            "gpfs",
+            "afs",
+            "glusterfs",
+            "beegfs",
+            "fuse");
     private static final Set<Integer> NO_FIFOS =
             Set.of(PosixException.EPERM, PosixException.ENOSYS, PosixException.EOPNOTSUPP);
     private static final int KIND = 2;
@@ -35,7 +48,8 @@ public record Filesystem(String kind, boolean isMemory, boolean isRemote, boolea
         String[] mount = mountOf(path);
         String kind = mount[KIND];
         boolean remote = REMOTE.contains(kind) || kind.startsWith("fuse.") && !kind.equals("fuse.lxcfs");
-        return remote ? new Filesystem(kind, false, true, false, lateWith(mount[OPTIONS]))
+        return remote
+                ? new Filesystem(kind, false, true, false, lateWith(mount[OPTIONS]))
                 : new Filesystem(kind, MEMORY.contains(kind), false, hasFifos(path), 0);
     }
 
@@ -83,7 +97,10 @@ public record Filesystem(String kind, boolean isMemory, boolean isRemote, boolea
     }
 
     private static String unescaped(String point) {
-        return point.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\");
+        return point.replace("\\040", " ")
+                .replace("\\011", "\t")
+                .replace("\\012", "\n")
+                .replace("\\134", "\\");
     }
 
     /** Only what a filesystem says that has none counts: a node must not poll for life because of anything else. */
@@ -95,8 +112,8 @@ public record Filesystem(String kind, boolean isMemory, boolean isRemote, boolea
             if (NO_FIFOS.contains(error.errno())) {
                 return false;
             }
-            throw new RootException("cannot use the root " + error.getMessage() + "; choose another, or see "
-                    + "`speed root doctor`");
+            throw new RootException(
+                    "cannot use the root " + error.getMessage() + "; choose another, or see " + "`speed root doctor`");
         }
         Posix.removeQuietly(name);
         return true;

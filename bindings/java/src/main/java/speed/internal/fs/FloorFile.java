@@ -11,6 +11,7 @@ import speed.internal.wire.Names;
 final class FloorFile {
     /** Who renews a lease waits for it. */
     private static final long LOCK_MS = 1_000;
+
     private static final long LOOK_MS = 10;
 
     /** How the floor is changed. */
@@ -72,7 +73,8 @@ final class FloorFile {
                 awaitLock(lock, root);
                 Floor changed = change.of(read(root, keyring.registryKeys()));
                 if (changed != null) {
-                    Posix.close(claims.replace(Names.FLOOR, changed.encode(keyring.registryKeys().get(0)), true));
+                    Posix.close(claims.replace(
+                            Names.FLOOR, changed.encode(keyring.registryKeys().get(0)), true));
                     Directory.sync(Names.claimsDirectory(root));
                 }
             } finally {
@@ -85,8 +87,10 @@ final class FloorFile {
         long until = Posix.monotonicMs() + LOCK_MS;
         while (!Posix.tryLock(lock)) {
             if (Posix.monotonicMs() >= until || !Posix.pause(LOOK_MS)) {
-                throw new StorageException(Names.claimsDirectory(root) + "/" + Names.FLOOR_LOCK
-                        + " is held by another process: nothing was forgotten", 0);
+                throw new StorageException(
+                        Names.claimsDirectory(root) + "/" + Names.FLOOR_LOCK
+                                + " is held by another process: nothing was forgotten",
+                        0);
             }
         }
     }

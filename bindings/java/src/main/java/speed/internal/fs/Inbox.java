@@ -22,6 +22,7 @@ import speed.internal.wire.Names;
 public final class Inbox {
     /** No time of a change. */
     public static final long UNSETTLED = -1;
+
     private static final int MAX_ENTRIES = 2 * Limits.MAX_LANES;
     private static final int MAX_JUNK_PER_SCAN = 256;
 
@@ -39,6 +40,7 @@ public final class Inbox {
     private long listedAt = UNSETTLED;
     /** The change that was seen last, and since when (monotonic). */
     private long change = UNSETTLED;
+
     private long seen;
     private volatile int junk;
 
@@ -118,9 +120,14 @@ public final class Inbox {
 
     private Set<String> cut(Set<String> senders, Predicate<String> first) {
         record Ranked(String sender, boolean isFirst, long modified) {}
-        return senders.stream().map(sender -> new Ranked(sender, first.test(sender), modifiedAt(sender)))
-                .sorted(Comparator.comparing(Ranked::isFirst).thenComparing(Ranked::modified).reversed())
-                .limit(maxLanes).map(Ranked::sender).collect(Collectors.toSet());
+        return senders.stream()
+                .map(sender -> new Ranked(sender, first.test(sender), modifiedAt(sender)))
+                .sorted(Comparator.comparing(Ranked::isFirst)
+                        .thenComparing(Ranked::modified)
+                        .reversed())
+                .limit(maxLanes)
+                .map(Ranked::sender)
+                .collect(Collectors.toSet());
     }
 
     private static void sortOut(Directory inbox, Set<String> senders, List<String> foreign) throws PosixException {
@@ -143,7 +150,8 @@ public final class Inbox {
 
     private long modifiedAt(String sender) {
         try {
-            return Posix.status(Posix.AT_FDCWD, Names.laneDirectory(root, name, sender)).modifiedNanos();
+            return Posix.status(Posix.AT_FDCWD, Names.laneDirectory(root, name, sender))
+                    .modifiedNanos();
         } catch (PosixException gone) {
             return UNSETTLED;
         }

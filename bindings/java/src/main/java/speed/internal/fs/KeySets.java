@@ -86,8 +86,7 @@ public final class KeySets {
             Block text = new Block(MAX_BYTES + 1);
             List<MessageKey> keys = parsed(text.copy(0, Posix.read(file, text, text.size, 0)), path);
             if (status.has(OTHERS_WRITE) || status.has(OTHERS) && keys.stream().anyMatch(MessageKey::hasSecret)) {
-                throw new KeyRefusedException(
-                        "key set " + path + ": others may read or write it: chmod 600 " + path);
+                throw new KeyRefusedException("key set " + path + ": others may read or write it: chmod 600 " + path);
             }
             return keys;
         } catch (PosixException error) {
@@ -118,8 +117,10 @@ public final class KeySets {
             throw new KeyRefusedException("key set " + where + ": is larger than " + MAX_BYTES + " bytes");
         }
         try {
-            return MessageKey.parseAll(
-                    StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(text)).toString());
+            return MessageKey.parseAll(StandardCharsets.UTF_8
+                    .newDecoder()
+                    .decode(ByteBuffer.wrap(text))
+                    .toString());
         } catch (CharacterCodingException broken) {
             throw new KeyRefusedException("key set " + where + ": is not JSON");
         } catch (KeyRefusedException refused) {

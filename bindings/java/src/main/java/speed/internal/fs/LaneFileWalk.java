@@ -15,6 +15,7 @@ import speed.internal.wire.Names.LaneFile;
 final class LaneFileWalk {
     /** How old the knowledge of fences and newer files may be when bytes are accepted; below any lease. */
     private static final long LOOK_NANOS = 100_000_000;
+
     private static final long MAX_SEGMENT_BYTES =
             (long) Limits.LANE_WINDOW_BYTES + Limits.MAX_PAYLOAD_BYTES + Header.OVERHEAD;
 
@@ -83,7 +84,10 @@ final class LaneFileWalk {
 
     private LaneFile firstFromHere() {
         LaneFile here = position.file();
-        return files.laneFiles().stream().filter(file -> !file.isBefore(here)).findFirst().orElse(null);
+        return files.laneFiles().stream()
+                .filter(file -> !file.isBefore(here))
+                .findFirst()
+                .orElse(null);
     }
 
     private boolean openTrusted(LaneFile file, long now) throws PosixException {
@@ -122,13 +126,18 @@ final class LaneFileWalk {
         if (files.fileBytes(place.file()) > place.offset()) {
             return place.file().generation();
         }
-        return files.laneFiles().stream().filter(place.file()::isBefore).findFirst().map(LaneFile::generation).orElse(0);
+        return files.laneFiles().stream()
+                .filter(place.file()::isBefore)
+                .findFirst()
+                .map(LaneFile::generation)
+                .orElse(0);
     }
 
     /** The file behind this one, as far as is known; null if there is none. */
     LaneFile successor() {
         LaneFile here = position.file();
-        return files.listing().lastFile().compareTo(here) <= 0 ? null
+        return files.listing().lastFile().compareTo(here) <= 0
+                ? null
                 : files.laneFiles().stream().filter(here::isBefore).findFirst().orElse(null);
     }
 

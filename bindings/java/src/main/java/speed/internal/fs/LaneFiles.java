@@ -42,6 +42,7 @@ final class LaneFiles {
     private Directory opened;
     /** Files of cursors of earlier generations. */
     private final Set<Long> triedToSeal = new HashSet<>();
+
     private boolean hasCursor;
     private Keyring.Keys cursorKeys;
     private int cursorDescriptor = -1;
@@ -98,8 +99,8 @@ final class LaneFiles {
     }
 
     private PosixException replaced() {
-        return new PosixException(PosixException.ENOENT,
-                path + ": it was removed or replaced, and what lay there unread is lost");
+        return new PosixException(
+                PosixException.ENOENT, path + ": it was removed or replaced, and what lay there unread is lost");
     }
 
     /** A sender whose lane was removed goes on in a new one. */
@@ -352,8 +353,11 @@ final class LaneFiles {
 
     private void keepStart(int generation, byte[] data) throws PosixException {
         Posix.close(directory().replace(Names.startName(generation), data));
-        listing.starts().stream().filter(older -> older < generation).sorted(Comparator.reverseOrder())
-                .skip(Limits.MAX_STARTS - 1L).forEach(older -> remove(Names.startName(older)));
+        listing.starts().stream()
+                .filter(older -> older < generation)
+                .sorted(Comparator.reverseOrder())
+                .skip(Limits.MAX_STARTS - 1L)
+                .forEach(older -> remove(Names.startName(older)));
     }
 
     /** The own cursor was removed: the next one is published anew. */
@@ -388,7 +392,13 @@ final class LaneFiles {
      * Where the filesystem is remote, its cursors cannot be sealed.
      */
     public record Link(
-            String root, String source, String target, int generation, Keyring keyring, boolean isEphemeral, boolean canSeal) {}
+            String root,
+            String source,
+            String target,
+            int generation,
+            Keyring keyring,
+            boolean isEphemeral,
+            boolean canSeal) {}
 
     /** What was dropped from a lane or strange in it, by reason. Thread-safe. */
     public static final class LaneCounts {
@@ -400,8 +410,7 @@ final class LaneFiles {
 
         /** Adds these counts to others. */
         public void addTo(Map<String, Object> total) {
-            counts.forEach((what, number) ->
-                    total.merge(what, (long) number, (old, more) -> (Long) old + (Long) more));
+            counts.forEach((what, number) -> total.merge(what, (long) number, (old, more) -> (Long) old + (Long) more));
         }
     }
 }

@@ -14,7 +14,6 @@ import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Block;
 import speed.internal.wire.Header;
 import speed.internal.wire.Header.EnvelopeType;
-import speed.internal.wire.Keyring;
 import speed.internal.wire.LaneMac;
 import speed.internal.wire.LinkOpener;
 import speed.internal.wire.Names;
@@ -121,7 +120,8 @@ public final class LaneReader {
     }
 
     private byte[] open(Header header, Block data, int at) {
-        return ReadBuffer.isGiant(header) ? opener.openInPlace(header, data, at)
+        return ReadBuffer.isGiant(header)
+                ? opener.openInPlace(header, data, at)
                 : opener.open(header, data, at, buffer.opened(header.payloadBytes()));
     }
 
@@ -238,8 +238,15 @@ public final class LaneReader {
         }
         int visible = walk.visible(length);
         boolean ended = last && length < wanted || visible < length;
-        LaneDecoder.Scan scanned = decoder.scan(new LaneDecoder.Window(buffer.data(), visible, walk.position().offset(),
-                walk.position().file().generation(), ended, scan), limit);
+        LaneDecoder.Scan scanned = decoder.scan(
+                new LaneDecoder.Window(
+                        buffer.data(),
+                        visible,
+                        walk.position().offset(),
+                        walk.position().file().generation(),
+                        ended,
+                        scan),
+                limit);
         settle(scanned, ended);
         accept(scanned, received);
         if (scanned.more()) {
@@ -318,7 +325,8 @@ public final class LaneReader {
                 accept(opened, (int) (opened.start() - base), received);
             }
         }
-        if (scanned.consumed() > 0 && progress.tail().offset() != walk.position().offset()) {
+        if (scanned.consumed() > 0
+                && progress.tail().offset() != walk.position().offset()) {
             progress.skipTo(walk.position());
             commits.touch();
         }
@@ -335,7 +343,10 @@ public final class LaneReader {
             Position start = new Position(walk.position().file(), opened.start());
             Token token = progress.dispatched(header.sequence(), start, opened.end());
             boolean redelivered = repeats.mayBeRepeated(header, token);
-            handOut(new Received(header, opened.payload(), redelivered, repeats.isUncertain(token), token), at, received);
+            handOut(
+                    new Received(header, opened.payload(), redelivered, repeats.isUncertain(token), token),
+                    at,
+                    received);
         }
     }
 

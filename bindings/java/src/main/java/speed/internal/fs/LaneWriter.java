@@ -184,8 +184,8 @@ public final class LaneWriter {
         }
         long head = Header.OVERHEAD + Limits.SLOT_HEAD_BYTES;
         try {
-            return slots.take(directory, pieces.slotBytes(),
-                    options.maxLaneBytes - outstanding.bytes() - slots.bytes() - head);
+            return slots.take(
+                    directory, pieces.slotBytes(), options.maxLaneBytes - outstanding.bytes() - slots.bytes() - head);
         } catch (PosixException error) {
             throw failure(error, 0);
         } finally {
@@ -307,8 +307,10 @@ public final class LaneWriter {
     /** What to tell those who appended before a flush that failed. */
     public StorageException flushRefused() {
         String fix = FIXES.getOrDefault(flushError.errno(), "see `speed root doctor`");
-        return new StorageException("what was sent to '" + target + "' may not survive a power cut: "
-                + flushError.getMessage() + "; " + fix, 0);
+        return new StorageException(
+                "what was sent to '" + target + "' may not survive a power cut: " + flushError.getMessage() + "; "
+                        + fix,
+                0);
     }
 
     // --- the directory ---

@@ -14,14 +14,26 @@ import speed.internal.wire.Names.SlotId;
  * What lies in a lane directory: files in order, slots, fences, cursors, starts and deliveries with the newest first,
  * foreign names.
  */
-record Listing(List<LaneFile> laneFiles, List<SlotId> slots, List<Integer> fences, List<Integer> cursors,
-        List<Integer> starts, List<Integer> deliveries, List<String> foreign) {
+record Listing(
+        List<LaneFile> laneFiles,
+        List<SlotId> slots,
+        List<Integer> fences,
+        List<Integer> cursors,
+        List<Integer> starts,
+        List<Integer> deliveries,
+        List<String> foreign) {
     private static final int MAX_FILES = 65536;
     private static final int TORN_READS = 3;
 
     static Listing of(Directory lane) throws PosixException {
-        Listing listing = new Listing(new ArrayList<>(), new ArrayList<>(), new ArrayList<>(), new ArrayList<>(),
-                new ArrayList<>(), new ArrayList<>(), new ArrayList<>());
+        Listing listing = new Listing(
+                new ArrayList<>(),
+                new ArrayList<>(),
+                new ArrayList<>(),
+                new ArrayList<>(),
+                new ArrayList<>(),
+                new ArrayList<>(),
+                new ArrayList<>());
         lane.names(MAX_FILES).forEach(file -> listing.sortIn(file.name()));
         listing.laneFiles.sort(null);
         listing.fences.sort(Comparator.reverseOrder());

@@ -36,7 +36,8 @@ public final class NewRoot {
             return;
         }
         Path path = Path.of(key);
-        String target = path.getParent().toRealPath().resolve(path.getFileName()).toString();
+        String target =
+                path.getParent().toRealPath().resolve(path.getFileName()).toString();
         int lock = locked(key, Names.lockPath(target));
         try {
             if (!isTaken(target)) {

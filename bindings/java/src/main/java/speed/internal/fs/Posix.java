@@ -100,7 +100,8 @@ public final class Posix {
         Block groups = new Block(MOST_GROUPS * Integer.BYTES);
         int count = Math.max(0, Libc.getgroups(MOST_GROUPS, groups.address));
         IntBuffer further = groups.bytes.order(ByteOrder.nativeOrder()).asIntBuffer();
-        IntStream all = IntStream.concat(IntStream.of(Libc.getegid()), IntStream.range(0, count).map(further::get));
+        IntStream all = IntStream.concat(
+                IntStream.of(Libc.getegid()), IntStream.range(0, count).map(further::get));
         return new Trust.Who(USER, all.boxed().collect(Collectors.toSet()));
     }
 
@@ -451,8 +452,14 @@ public final class Posix {
 
         static FileStatus of(ByteBuffer statx) {
             long modified = statx.getLong(112) * 1_000_000_000 + statx.getInt(120);
-            return new FileStatus(statx.getShort(28) & 0xFFFF, statx.getInt(20), statx.getInt(24),
-                    statx.getInt(16) & 0xFFFFFFFFL, statx.getLong(32), statx.getLong(40), modified);
+            return new FileStatus(
+                    statx.getShort(28) & 0xFFFF,
+                    statx.getInt(20),
+                    statx.getInt(24),
+                    statx.getInt(16) & 0xFFFFFFFFL,
+                    statx.getLong(32),
+                    statx.getLong(40),
+                    modified);
         }
 
         Trust.Step step(List<byte[]> accessLists) {

@@ -78,7 +78,9 @@ final class Redelivery {
 
     private LaneDecoder.Scan scan(int file, Cursor.Unfinished entry, int wanted) throws PosixException {
         int length = buffer.fill(file, entry.offset(), wanted);
-        return decoder.scan(new LaneDecoder.Window(
-                buffer.data(), length, entry.offset(), entry.file().generation(), false, false), 1);
+        return decoder.scan(
+                new LaneDecoder.Window(
+                        buffer.data(), length, entry.offset(), entry.file().generation(), false, false),
+                1);
     }
 }

@@ -19,8 +19,16 @@ import speed.internal.wire.Names;
  * @param ephemeral whether the name will not come back
  * @param starting whether it does not serve yet
  */
-public record Registrant(Registry registry, String name, long lease, long heartbeat, long late,
-        List<String> fabrics, List<String> allow, boolean ephemeral, boolean starting) {
+public record Registrant(
+        Registry registry,
+        String name,
+        long lease,
+        long heartbeat,
+        long late,
+        List<String> fabrics,
+        List<String> allow,
+        boolean ephemeral,
+        boolean starting) {
     private static final String LANGUAGE = "java";
     private static final String VERSION = "0.1.0";
     private static final List<String> FEATURES = List.of(Entry.SEGMENTS, Entry.WITHDRAW, Entry.SLOTS);
@@ -48,18 +56,25 @@ public record Registrant(Registry registry, String name, long lease, long heartb
         } catch (PosixException error) {
             throw new RegistrationException("cannot claim '" + name + "': " + error.getMessage());
         } catch (WireException altered) {
-            throw new RegistrationException("cannot claim '" + name + "': " + Names.claimsDirectory(registry.root()) + "/"
-                    + Names.FLOOR + ": " + altered.getMessage()
-                    + ": use the key of this root, or restore that file from a backup of the root");
+            throw new RegistrationException(
+                    "cannot claim '" + name + "': " + Names.claimsDirectory(registry.root()) + "/"
+                            + Names.FLOOR + ": " + altered.getMessage()
+                            + ": use the key of this root, or restore that file from a backup of the root");
         }
     }
 
     private Registration publish(WonClaim won) {
         long now = System.currentTimeMillis();
-        Entry entry = new Entry(name, won.generation(), won.claimant().maker(),
+        Entry entry = new Entry(
+                name,
+                won.generation(),
+                won.claimant().maker(),
                 new Entry.Times(now, now, Posix.monotonicMs(), lease, heartbeat),
                 new Entry.Published(starting ? Entry.STARTING : Entry.ONLINE, fabrics, allow, List.of(), List.of()),
-                LANGUAGE, VERSION, FEATURES, ephemeral);
+                LANGUAGE,
+                VERSION,
+                FEATURES,
+                ephemeral);
         Registration registration = new Registration(registry, entry, won.claimant());
         try {
             registration.publish();

@@ -25,10 +25,13 @@ public final class Registration {
     private final Claimant claimant;
     private volatile long claimsRestored;
     private volatile Entry entry;
+
     @GuardedBy("this")
     private int descriptor = -1;
+
     @GuardedBy("this")
     private int capacity;
+
     private volatile Keyring.Keys keys;
 
     Registration(Registry registry, Entry entry, Claimant claimant) {
@@ -169,7 +172,8 @@ public final class Registration {
     @GuardedBy("this")
     private boolean isAt(String place) {
         try {
-            return Posix.status(Posix.AT_FDCWD, place).inode() == Posix.status(descriptor).inode();
+            return Posix.status(Posix.AT_FDCWD, place).inode()
+                    == Posix.status(descriptor).inode();
         } catch (PosixException gone) {
             return false;
         }
@@ -188,8 +192,8 @@ public final class Registration {
     }
 
     private LeaseLostException lost(String why) {
-        return new LeaseLostException("'" + entry.name() + "' (generation " + entry.generation()
-                + ") lost its name: " + why + "; close this node and make a new one");
+        return new LeaseLostException("'" + entry.name() + "' (generation " + entry.generation() + ") lost its name: "
+                + why + "; close this node and make a new one");
     }
 
     /** Writes the entry beside and renames it into place. */

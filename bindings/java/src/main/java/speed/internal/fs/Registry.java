@@ -23,6 +23,7 @@ import speed.internal.wire.Names;
 public final class Registry {
     /** A file read so soon after its mtime may have changed again under the same mtime (coarse clocks). */
     private static final long RACY_NANOS = 20_000_000;
+
     private static final int TORN_READS = 3;
     /** How long what was seen counts as what is: a burst of sends looks once. */
     private static final long FRESH_NANOS = 1_000_000;
@@ -44,9 +45,11 @@ public final class Registry {
         final long size;
         /** Whether the stamp was old when the file was read: only then can no write hide behind it. */
         final boolean settled;
+
         final Entry entry;
         /** It was judged by these, and is read again once there are others. */
         final Keyring.Keys keys;
+
         final long since;
         volatile long freshUntil;
 
@@ -121,7 +124,8 @@ public final class Registry {
         checkThere();
         checkReadable(name);
         return isUnreadable(name)
-                ? "the entry of '" + name + "' is not authentic: use the key of " + root + ", or see `speed root doctor`"
+                ? "the entry of '" + name + "' is not authentic: use the key of " + root
+                        + ", or see `speed root doctor`"
                 : "no live node named '" + name + "' in " + root + ": start it, or see `speed nodes`";
     }
 
@@ -130,9 +134,12 @@ public final class Registry {
         try {
             lookNow(name);
         } catch (PosixException error) {
-            throw new StorageException("the entry of '" + name + "' in " + root + " cannot be read: "
-                    + error.getMessage() + "; nothing was sent, free what this process holds open or raise its limits,"
-                    + " or see `speed root doctor`", 0);
+            throw new StorageException(
+                    "the entry of '" + name + "' in " + root + " cannot be read: "
+                            + error.getMessage()
+                            + "; nothing was sent, free what this process holds open or raise its limits,"
+                            + " or see `speed root doctor`",
+                    0);
         }
     }
 
@@ -154,7 +161,8 @@ public final class Registry {
         }
         if (!Entry.isCapacity(status.size())) {
             forget(name);
-            return new Known(status, true, null, keyring.now(), 0); // what it is not, its size tells: nothing to remember
+            return new Known(
+                    status, true, null, keyring.now(), 0); // what it is not, its size tells: nothing to remember
         }
         Known before = known.get(name);
         if (before != null && before.isStill(status) && before.keys == keyring.now()) {
@@ -357,8 +365,10 @@ public final class Registry {
             });
         } catch (PosixException error) {
             checkThere();
-            throw new StorageException("cannot list the nodes of " + root + ": " + error.getMessage()
-                    + "; try again, or see `speed root doctor`", 0);
+            throw new StorageException(
+                    "cannot list the nodes of " + root + ": " + error.getMessage()
+                            + "; try again, or see `speed root doctor`",
+                    0);
         }
     }
 
@@ -392,7 +402,8 @@ public final class Registry {
         try {
             EntryFile.remove(root, entry.name(), path -> {
                 try {
-                    return Entry.decode(EntryFile.read(path), keyring.registryKeys()).equals(entry);
+                    return Entry.decode(EntryFile.read(path), keyring.registryKeys())
+                            .equals(entry);
                 } catch (PosixException | WireException changed) {
                     return false;
                 }

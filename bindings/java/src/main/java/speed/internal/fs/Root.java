@@ -58,8 +58,11 @@ final class Root {
             Posix.status(Posix.AT_FDCWD, Names.registryDirectory(root));
         } catch (PosixException unseen) {
             if (!unseen.saysFailed()) {
-                throw new StorageException("the registry of " + root + " is gone: the root was removed or unmounted under its "
-                        + "nodes; put it back, or run `speed root init --root " + root + "`, and start them anew", envelopesWritten);
+                throw new StorageException(
+                        "the registry of " + root + " is gone: the root was removed or unmounted under its "
+                                + "nodes; put it back, or run `speed root init --root " + root
+                                + "`, and start them anew",
+                        envelopesWritten);
             }
         }
     }
@@ -116,13 +119,17 @@ final class Root {
 
     private static UntrustedException refusal(Trust trust, String path, FileStatus status) {
         return switch (trust) {
-            case WRITABLE -> new UntrustedException(
-                    (status.has(OTHERS_WRITE) ? "everybody" : "the group " + status.gid()) + " can write to " + path,
-                    "run `chmod 700 " + path + "`, or `speed root init --group`");
-            case LISTED -> new UntrustedException(
-                    "an access list lets others write to " + path, "run `setfacl -bk " + path + "`");
-            case STRANGER -> new UntrustedException(path + " is the root of a group (gid " + status.gid()
-                    + ") of which this user is no member", "become one and log in again");
+            case WRITABLE ->
+                new UntrustedException(
+                        (status.has(OTHERS_WRITE) ? "everybody" : "the group " + status.gid()) + " can write to "
+                                + path,
+                        "run `chmod 700 " + path + "`, or `speed root init --group`");
+            case LISTED ->
+                new UntrustedException("an access list lets others write to " + path, "run `setfacl -bk " + path + "`");
+            case STRANGER ->
+                new UntrustedException(
+                        path + " is the root of a group (gid " + status.gid() + ") of which this user is no member",
+                        "become one and log in again");
             default -> new UntrustedException(path + " belongs to another user (uid " + status.uid() + ")");
         };
     }

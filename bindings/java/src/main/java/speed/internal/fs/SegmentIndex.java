@@ -24,7 +24,6 @@ import speed.internal.segment.Reconstruction;
 import speed.internal.segment.Segment.PayloadKey;
 import speed.internal.wire.Block;
 import speed.internal.wire.Keyring;
-import speed.internal.wire.Limits;
 import speed.internal.wire.NodeId;
 import speed.internal.wire.PieceAead;
 
@@ -47,6 +46,7 @@ public final class SegmentIndex implements Closeable {
      * work the next time.
      */
     private static final Set<Integer> PASSING = Set.of(0, 3, 5, 6, 7, 8, 9, 10, 13, 14, 15);
+
     private static final SecureRandom RANDOM = new SecureRandom();
     private static final int PLACE_BYTES = 21;
 
@@ -65,7 +65,8 @@ public final class SegmentIndex implements Closeable {
     SegmentIndex(String path, String name, Keyring keyring, boolean durable) {
         this.node = NodeId.of(name).bytes();
         this.keyring = keyring.frozen(); // it goes on with the key that it was opened with
-        database = translated(() -> DriverManager.getConnection("jdbc:sqlite:" + Path.of(path).toUri()));
+        database = translated(
+                () -> DriverManager.getConnection("jdbc:sqlite:" + Path.of(path).toUri()));
         try {
             prepare(durable);
         } catch (RuntimeException failure) {
@@ -113,8 +114,13 @@ public final class SegmentIndex implements Closeable {
 
     /** The name of a payload in files and tables. */
     byte[] idOf(PayloadKey key) {
-        return keyring.segmentsId(keyId, head(1 + Keccak.HASH_BYTES, key)
-                .put((byte) key.kind()).put(key.hash()).put(sender(key)).array());
+        return keyring.segmentsId(
+                keyId,
+                head(1 + Keccak.HASH_BYTES, key)
+                        .put((byte) key.kind())
+                        .put(key.hash())
+                        .put(sender(key))
+                        .array());
     }
 
     /** Seals the segments of one payload. */
@@ -132,12 +138,21 @@ public final class SegmentIndex implements Closeable {
     void add(Reconstruction one, long begunMs, SegmentPlace place) {
         PayloadKey key = one.key();
         byte[] payload = idOf(key);
-        byte[] head = head(3 + Double.BYTES + Keccak.HASH_BYTES, key).put((byte) key.kind())
-                .put((byte) one.dataCount()).put((byte) one.parityCount()).putDouble(begunMs / 1e3)
-                .put(key.hash()).put(sender(key)).array();
+        byte[] head = head(3 + Double.BYTES + Keccak.HASH_BYTES, key)
+                .put((byte) key.kind())
+                .put((byte) one.dataCount())
+                .put((byte) one.parityCount())
+                .putDouble(begunMs / 1e3)
+                .put(key.hash())
+                .put(sender(key))
+                .array();
         byte[] shard = keyring.segmentsId(keyId, joined(payload, new byte[] {(byte) place.slot()}));
-        byte[] where = ByteBuffer.allocate(PLACE_BYTES).put((byte) place.slot()).putInt(place.size())
-                .putLong(place.offset()).putDouble(place.atMs() / 1e3).array();
+        byte[] where = ByteBuffer.allocate(PLACE_BYTES)
+                .put((byte) place.slot())
+                .putInt(place.size())
+                .putLong(place.offset())
+                .putDouble(place.atMs() / 1e3)
+                .array();
         writing(() -> {
             update("INSERT OR IGNORE INTO payload VALUES (?, ?)", payload, sealed(head, payload));
             update("INSERT OR REPLACE INTO shard VALUES (?, ?, ?)", shard, payload, sealed(where, shard));
@@ -156,8 +171,12 @@ public final class SegmentIndex implements Closeable {
     /** Notes that a payload was delivered, and forgets others that were. */
     void complete(PayloadKey key, long atMs, List<PayloadKey> forgotten) {
         byte[] payload = idOf(key);
-        byte[] head = head(1 + Double.BYTES + Keccak.HASH_BYTES, key).put((byte) key.kind()).putDouble(atMs / 1e3)
-                .put(key.hash()).put(sender(key)).array();
+        byte[] head = head(1 + Double.BYTES + Keccak.HASH_BYTES, key)
+                .put((byte) key.kind())
+                .putDouble(atMs / 1e3)
+                .put(key.hash())
+                .put(sender(key))
+                .array();
         writing(() -> {
             removeRows(payload);
             update("INSERT OR REPLACE INTO complete VALUES (?, ?)", payload, sealed(head, payload));
@@ -230,8 +249,8 @@ public final class SegmentIndex implements Closeable {
         List<SegmentPlace> places = new ArrayList<>();
         for (byte[][] row : rows("SELECT id, head FROM shard WHERE payload=?", payload)) {
             ByteBuffer place = opened(row[1], row[0]);
-            places.add(new SegmentPlace(place.get() & 0xFF, place.getInt(), place.getLong(),
-                    Math.round(place.getDouble() * 1e3)));
+            places.add(new SegmentPlace(
+                    place.get() & 0xFF, place.getInt(), place.getLong(), Math.round(place.getDouble() * 1e3)));
         }
         return new KeptPayload(key(kind, head), dataCount, parityCount, begunMs, places);
     }
@@ -324,8 +343,8 @@ public final class SegmentIndex implements Closeable {
             return work.run();
         } catch (SQLException error) {
             boolean passes = PASSING.contains(error.getErrorCode() & 0xFF);
-            throw passes ? new SegmentStoreException(
-                    "the segment store cannot be used now: " + error.getMessage(), false)
+            throw passes
+                    ? new SegmentStoreException("the segment store cannot be used now: " + error.getMessage(), false)
                     : damaged("is damaged: " + error.getMessage());
         } catch (LinkageError missing) {
             throw new SegmentStoreException(
@@ -359,8 +378,7 @@ public final class SegmentIndex implements Closeable {
     record SegmentPlace(int slot, int size, long offset, long atMs) {}
 
     /** A payload that is not complete, as the store has it; {@code begunMs} is Unix time. */
-    public record KeptPayload(
-            PayloadKey key, int dataCount, int parityCount, long begunMs, List<SegmentPlace> places) {
+    public record KeptPayload(PayloadKey key, int dataCount, int parityCount, long begunMs, List<SegmentPlace> places) {
         /** What is held of it, on another clock that shows {@code passedMs} more than Unix time. */
         public Reconstruction reconstruction(long passedMs) {
             Reconstruction one = new Reconstruction(key, dataCount, parityCount, begunMs + passedMs);

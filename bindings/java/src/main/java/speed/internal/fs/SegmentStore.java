@@ -71,7 +71,8 @@ public final class SegmentStore implements Closeable {
             startAnew();
             return new Content(List.of(), Map.of());
         }
-        removeFiles(content.kept.stream().map(one -> Names.shardsName(index.idOf(one.key())))
+        removeFiles(content.kept.stream()
+                .map(one -> Names.shardsName(index.idOf(one.key())))
                 .collect(Collectors.toSet()));
         return content;
     }
@@ -84,7 +85,8 @@ public final class SegmentStore implements Closeable {
             try {
                 long offset = Posix.status(file).size();
                 SegmentPlace place = new SegmentPlace(segment.slot(), segment.payload().length, offset, atMs);
-                new ShardFile(file, index.aeadOf(payloadId), written()).write(place, 0, segment.payload(), place.size());
+                new ShardFile(file, index.aeadOf(payloadId), written())
+                        .write(place, 0, segment.payload(), place.size());
                 if (durable) {
                     Posix.syncData(file);
                     Directory.sync(Names.segmentsDirectory(root, name));

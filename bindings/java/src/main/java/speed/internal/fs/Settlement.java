@@ -72,7 +72,9 @@ public record Settlement(String root, String caller, String server, Keyring keyr
 
     private static int later(Listing listing, int generation) {
         return Stream.concat(listing.starts().stream(), listing.cursors().stream())
-                .filter(one -> one > generation).min(Integer::compare).orElse(0);
+                .filter(one -> one > generation)
+                .min(Integer::compare)
+                .orElse(0);
     }
 
     private static Found ofLater(Directory lane, LaneMac mac, int later, boolean isStart, boolean isOver)

@@ -23,7 +23,9 @@ final class SlotReader {
 
     /** How far a payload is. */
     enum State {
-        MISSING, WHOLE, LOST
+        MISSING,
+        WHOLE,
+        LOST
     }
 
     private final String source;
@@ -35,6 +37,7 @@ final class SlotReader {
     private final IntPredicate isLive;
     /** Null while nothing is waited for. */
     private Received awaited;
+
     private SlotId slot;
     private SlotPieces pieces;
     private int next;
@@ -42,7 +45,13 @@ final class SlotReader {
     private byte[] payload;
 
     /** {@code isLive}: whether the sender has a live entry of a generation. */
-    SlotReader(Link link, LaneFiles files, LaneCounts counts, ReadBuffer buffer, LaneFileWalk walk, LaneProgress progress,
+    SlotReader(
+            Link link,
+            LaneFiles files,
+            LaneCounts counts,
+            ReadBuffer buffer,
+            LaneFileWalk walk,
+            LaneProgress progress,
             IntPredicate isLive) {
         source = link.source();
         this.files = files;
@@ -75,8 +84,12 @@ final class SlotReader {
             pieces = new SlotPieces(head.key(), head.payloadBytes());
             next = 0;
             progress.slotted(token, head.payloadBytes());
-            awaited = new Received(envelope.header().with(head.payloadBytes()), null, envelope.redelivered(),
-                    envelope.uncertain(), token);
+            awaited = new Received(
+                    envelope.header().with(head.payloadBytes()),
+                    null,
+                    envelope.redelivered(),
+                    envelope.uncertain(),
+                    token);
             return true;
         } catch (WireException refused) {
             int bytes = Math.min(envelope.header().envelopeBytes(), Limits.MAX_QUARANTINED_BYTES);

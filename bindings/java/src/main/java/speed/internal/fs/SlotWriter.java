@@ -29,6 +29,7 @@ public final class SlotWriter {
         private long fileBytes;
         /** Whether a payload lies in it that is not finished. */
         private boolean isUsed;
+
         private long sequence;
         private Position start;
         private long takenAt;
@@ -64,6 +65,7 @@ public final class SlotWriter {
     private final List<Slot> slots = new ArrayList<>();
     /** What was written and not flushed, where it is to be; only then is a slot open between two payloads. */
     private final List<Integer> unflushed = new ArrayList<>();
+
     private boolean hasMade;
     /** Null at rest. */
     private Block sealed;
@@ -75,7 +77,10 @@ public final class SlotWriter {
 
     /** Bytes of the files whose payloads are not finished. */
     long bytes() {
-        return slots.stream().filter(slot -> slot.isUsed).mapToLong(slot -> slot.fileBytes).sum();
+        return slots.stream()
+                .filter(slot -> slot.isUsed)
+                .mapToLong(slot -> slot.fileBytes)
+                .sum();
     }
 
     /** Bytes of the files that are free. */

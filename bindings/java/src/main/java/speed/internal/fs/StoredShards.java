@@ -101,6 +101,7 @@ public final class StoredShards implements Shards, Closeable {
         private static final int BLOCKS_A_WRITE = 32;
         /** Room for what goes in one write. */
         static final int WRITE_BYTES = BLOCKS_A_WRITE * SEALED_BYTES;
+
         private static final int NAME_BYTES = 5;
 
         private final int descriptor;
@@ -171,7 +172,10 @@ public final class StoredShards implements Shards, Closeable {
         }
 
         private static byte[] name(int slot, int block) {
-            return ByteBuffer.allocate(NAME_BYTES).put((byte) slot).putInt(block).array();
+            return ByteBuffer.allocate(NAME_BYTES)
+                    .put((byte) slot)
+                    .putInt(block)
+                    .array();
         }
     }
 }

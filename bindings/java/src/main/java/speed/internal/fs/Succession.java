@@ -50,7 +50,9 @@ final class Succession {
     /** Where a lane without a cursor begins: with the first life above what was forgotten. */
     private LaneFile firstFile(Link link) throws PosixException {
         int above = FloorFile.forgottenUpTo(link.root(), link.source(), link.keyring());
-        return files.laneFiles().stream().filter(file -> file.generation() > above).findFirst()
+        return files.laneFiles().stream()
+                .filter(file -> file.generation() > above)
+                .findFirst()
                 .orElse(new LaneFile(above + 1, 0));
     }
 

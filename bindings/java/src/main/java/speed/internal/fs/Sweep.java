@@ -89,7 +89,8 @@ public final class Sweep {
     /** Whether any inbox holds a lane of a name; one that cannot be looked into counts as one that does. */
     static boolean hasLanes(String root, String name) throws PosixException {
         try (Directory directory = Directory.open(root)) {
-            return directory.names(MAX_NODES).stream().map(Directory.Name::name)
+            return directory.names(MAX_NODES).stream()
+                    .map(Directory.Name::name)
                     .anyMatch(node -> Names.isNode(node) && isThere(Names.laneDirectory(root, node, name)));
         }
     }
@@ -123,19 +124,23 @@ public final class Sweep {
         claims.keySet().removeAll(entries);
         ordinary.keySet().retainAll(claims.keySet());
         Stream<String> stale = entries.stream().filter(name -> untouchedFor(registry, name) >= untouchedMs);
-        Stream<String> bare = claims.keySet().stream().filter(name -> mayGo(registry, name, claims.get(name), ordinary));
+        Stream<String> bare =
+                claims.keySet().stream().filter(name -> mayGo(registry, name, claims.get(name), ordinary));
         return Stream.concat(stale, bare).iterator();
     }
 
     /** How many entries were written in the last milliseconds: those of live nodes, and of few others. */
     public static long writtenWithin(Registry registry, long milliseconds) throws PosixException {
-        return registry.names().stream().filter(name -> untouchedFor(registry, name) < milliseconds).count();
+        return registry.names().stream()
+                .filter(name -> untouchedFor(registry, name) < milliseconds)
+                .count();
     }
 
     /** Milliseconds since an entry was written, by the wall clock: good for a hint only. */
     private static long untouchedFor(Registry registry, String name) {
         try {
-            long modified = Posix.status(Posix.AT_FDCWD, Names.entryPath(registry.root(), name)).modifiedNanos();
+            long modified = Posix.status(Posix.AT_FDCWD, Names.entryPath(registry.root(), name))
+                    .modifiedNanos();
             return Math.abs(System.currentTimeMillis() - modified / 1_000_000);
         } catch (PosixException gone) {
             return 0;

@@ -16,6 +16,7 @@ public final class ThisProcess {
     private static final int STAT_BYTES = 4096;
     /** As USER_HZ of every 64-bit Linux says. */
     private static final long TICK_NANOS = 10_000_000;
+
     private static final Entry.Process SELF = look();
 
     private ThisProcess() {}
@@ -57,8 +58,10 @@ public final class ThisProcess {
     }
 
     private static boolean isVisible(Entry.Process process) {
-        return !SELF.bootId().isEmpty() && process.bootId().equals(SELF.bootId())
-                && process.namespace().equals(SELF.namespace()) && process.pid() > 0;
+        return !SELF.bootId().isEmpty()
+                && process.bootId().equals(SELF.bootId())
+                && process.namespace().equals(SELF.namespace())
+                && process.pid() > 0;
     }
 
     /**
@@ -106,7 +109,11 @@ public final class ThisProcess {
 
     private static String firstLine(String path) {
         try {
-            return Files.readString(Path.of(path)).lines().findFirst().orElse("").strip();
+            return Files.readString(Path.of(path))
+                    .lines()
+                    .findFirst()
+                    .orElse("")
+                    .strip();
         } catch (IOException absent) {
             return "";
         }

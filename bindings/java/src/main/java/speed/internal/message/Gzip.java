@@ -65,7 +65,7 @@ final class Gzip implements Codec {
         skip(in, TIME_AND_SYSTEM_BYTES);
         skip(in, (flags & EXTRA) == 0 ? 0 : in.getShort() & 0xFFFF);
         for (int text : new int[] {NAME, COMMENT}) {
-            while ((flags & text) != 0 && in.get() != 0) { } // up to its NUL
+            while ((flags & text) != 0 && in.get() != 0) {} // up to its NUL
         }
         if ((flags & HEADER_CRC) != 0 && !hasSum(in)) {
             throw notGzip();

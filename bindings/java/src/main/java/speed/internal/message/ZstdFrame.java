@@ -21,6 +21,7 @@ final class ZstdFrame {
     private static final int COMPRESSED = 2;
     /** The reserved bit, and those that name a dictionary. */
     private static final int REFUSED_IN_DESCRIPTOR = 0b1011;
+
     private static final int RESERVED_IN_MODES = 0b11;
     private static final int ONE_BYTE_COUNT = 128;
     private static final int TWO_BYTE_COUNT = 255;
@@ -28,11 +29,13 @@ final class ZstdFrame {
     /** The head of the literals of a block: its bytes, where the size lies in them, and how many bits that has. */
     private record Literals(int headBytes, int shift, int bits) {}
 
-    private static final Literals[] PLAIN =
-            {new Literals(1, 3, 5), new Literals(2, 4, 12), new Literals(1, 3, 5), new Literals(3, 4, 20)};
+    private static final Literals[] PLAIN = {
+        new Literals(1, 3, 5), new Literals(2, 4, 12), new Literals(1, 3, 5), new Literals(3, 4, 20)
+    };
     /** They state what they hold first, which is passed over. */
-    private static final Literals[] PACKED =
-            {new Literals(3, 14, 10), new Literals(3, 14, 10), new Literals(4, 18, 14), new Literals(5, 22, 18)};
+    private static final Literals[] PACKED = {
+        new Literals(3, 14, 10), new Literals(3, 14, 10), new Literals(4, 18, 14), new Literals(5, 22, 18)
+    };
 
     private final byte[] data;
 
@@ -45,7 +48,8 @@ final class ZstdFrame {
      * sets no reserved bit, and has a window and blocks within the bounds. Else what its blocks hold is not looked at.
      */
     static boolean isOne(byte[] data, int size) {
-        return data.length > DESCRIPTOR_AT && Arrays.equals(data, 0, MAGIC.length, MAGIC, 0, MAGIC.length)
+        return data.length > DESCRIPTOR_AT
+                && Arrays.equals(data, 0, MAGIC.length, MAGIC, 0, MAGIC.length)
                 && new ZstdFrame(data).isSound(size);
     }
 

@@ -47,6 +47,7 @@ final class Dispatch {
     private final Parts parts;
     private final Consumer<String> left;
     private final DeadLetterBox letters;
+
     @GuardedBy("this")
     private Segments segments;
 
@@ -124,7 +125,10 @@ final class Dispatch {
             context.stats.count(Counters.MESSAGES_EXPIRED);
             lane.drop(received.token());
             if (received.header().has(EnvelopeType.ACK_REQUESTED)) {
-                replies.refuse(lane.source(), received.header().sequence(), "EXECUTION_FAILED",
+                replies.refuse(
+                        lane.source(),
+                        received.header().sequence(),
+                        "EXECUTION_FAILED",
                         "the message expired before it was handled");
             }
             return;
@@ -157,8 +161,13 @@ final class Dispatch {
                 List<String> ids = Control.requestIds(body);
                 afterRequests(source, () -> serving.withdraw(source, ids));
             }
-            default -> answer(source, received.header(), operation, body.get("requestId"),
-                    introspection.answer(operation, source));
+            default ->
+                answer(
+                        source,
+                        received.header(),
+                        operation,
+                        body.get("requestId"),
+                        introspection.answer(operation, source));
         }
     }
 
@@ -172,8 +181,7 @@ final class Dispatch {
         }
     }
 
-    private void answer(
-            String source, Header header, String operation, Object requestId, Map<String, Object> result) {
+    private void answer(String source, Header header, String operation, Object requestId, Map<String, Object> result) {
         Map<String, Object> reply = new LinkedHashMap<>();
         if (result == null) {
             reply.put("errorCode", "INVALID_ARGUMENTS");
@@ -225,8 +233,9 @@ final class Dispatch {
     /** Has dead letters tried again that somebody asked for; at each scan. */
     void lookAtLetters() {
         if (letters.hasSome()) {
-            parts.pool().submit(() -> letters.look((lane, received, content) ->
-                    delivery.arrive(new Arrival(delivery, replies, lane, received, content, null), lane.source())));
+            parts.pool()
+                    .submit(() -> letters.look((lane, received, content) -> delivery.arrive(
+                            new Arrival(delivery, replies, lane, received, content, null), lane.source())));
         }
     }
 

@@ -51,7 +51,9 @@ final class OpenNode implements Node {
     public void allow(String... patterns) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context().policy.allow(runtime.context().registration::allow, Hosts.localGrants(Arrays.asList(patterns)));
+            runtime.context()
+                    .policy
+                    .allow(runtime.context().registration::allow, Hosts.localGrants(Arrays.asList(patterns)));
         }
         runtime.lookAgain();
     }
@@ -61,7 +63,11 @@ final class OpenNode implements Node {
         checkOpen();
         synchronized (runtime) {
             runtime.context().policy.deny(Hosts.localGrants(Arrays.asList(patterns)));
-            runtime.context().registration.allow(runtime.context().policy.allowed(), runtime.context().policy.denied());
+            runtime.context()
+                    .registration
+                    .allow(
+                            runtime.context().policy.allowed(),
+                            runtime.context().policy.denied());
         }
     }
 
@@ -75,7 +81,9 @@ final class OpenNode implements Node {
     @Override
     public void register(String service, Service implementation, ServiceOptions options) {
         checkOpen();
-        runtime.serving().services.register(Require.value("service", service), implementation, Require.value("options", options));
+        runtime.serving()
+                .services
+                .register(Require.value("service", service), implementation, Require.value("options", options));
     }
 
     @Override
@@ -87,7 +95,12 @@ final class OpenNode implements Node {
 
     @Override
     public Object call(
-            String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent, boolean views) {
+            String target,
+            String service,
+            Map<String, Object> arguments,
+            Duration timeout,
+            String traceparent,
+            boolean views) {
         checkOpen();
         checkCall(target, service, arguments);
         Duration longest = Require.timeout(timeout);
@@ -140,8 +153,11 @@ final class OpenNode implements Node {
     @Override
     public void sendAll(String target, Iterable<?> payloads, SendOptions options) {
         checkOpen();
-        runtime.outbox().sendAll(
-                Require.value("target", target), Require.value("payloads", payloads), Require.value("options", options));
+        runtime.outbox()
+                .sendAll(
+                        Require.value("target", target),
+                        Require.value("payloads", payloads),
+                        Require.value("options", options));
     }
 
     @Override
@@ -154,7 +170,10 @@ final class OpenNode implements Node {
     public void onBatch(BatchHandler handler, String... topics) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context().registration.subscribe(runtime.delivery().onBatch(Require.value("handler", handler), Require.list("topics", topics)));
+            runtime.context()
+                    .registration
+                    .subscribe(runtime.delivery()
+                            .onBatch(Require.value("handler", handler), Require.list("topics", topics)));
         }
     }
 
@@ -179,14 +198,17 @@ final class OpenNode implements Node {
     @Override
     public Map<String, Published> publishBatch(List<? extends Map.Entry<String, ?>> pairs, SendOptions options) {
         checkOpen();
-        return runtime.outbox().publishEach(Batch.ofTopics(Require.value("pairs", pairs)), Require.value("options", options));
+        return runtime.outbox()
+                .publishEach(Batch.ofTopics(Require.value("pairs", pairs)), Require.value("options", options));
     }
 
     @Override
     public void subscribe(String pattern, Consumer<Message> handler) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context().registration.subscribe(runtime.delivery().subscribe(Require.value("pattern", pattern), handler));
+            runtime.context()
+                    .registration
+                    .subscribe(runtime.delivery().subscribe(Require.value("pattern", pattern), handler));
         }
     }
 
@@ -195,7 +217,9 @@ final class OpenNode implements Node {
     @Override
     public List<NodeInfo> nodes() {
         checkOpen();
-        return runtime.context().registry.liveEntries().stream().filter(entry -> !entry.isLeaving()).map(OpenNode::info)
+        return runtime.context().registry.liveEntries().stream()
+                .filter(entry -> !entry.isLeaving())
+                .map(OpenNode::info)
                 .toList();
     }
 
@@ -218,8 +242,11 @@ final class OpenNode implements Node {
                 checkOpen();
                 runtime.context().registry.checkThere();
                 runtime.context().registry.checkReadable(target);
-                String why = entry == null ? "is not live"
-                        : entry.isLeaving() ? "is leaving" : entry.isStarting() ? "is starting" : "does not allow '" + name() + "'";
+                String why = entry == null
+                        ? "is not live"
+                        : entry.isLeaving()
+                                ? "is leaving"
+                                : entry.isStarting() ? "is starting" : "does not allow '" + name() + "'";
                 throw new UnknownNodeException("'" + target + "' " + why + " after " + timeout);
             }
         }
@@ -312,8 +339,16 @@ final class OpenNode implements Node {
 
     private static NodeInfo info(Entry entry) {
         Entry.Published published = entry.published();
-        return new NodeInfo(entry.name(), entry.generation(), entry.process().host(), entry.process().pid(),
-                entry.language(), published.status(), published.fabrics(), published.allow(), published.deny(),
+        return new NodeInfo(
+                entry.name(),
+                entry.generation(),
+                entry.process().host(),
+                entry.process().pid(),
+                entry.language(),
+                published.status(),
+                published.fabrics(),
+                published.allow(),
+                published.deny(),
                 published.subscriptions());
     }
 

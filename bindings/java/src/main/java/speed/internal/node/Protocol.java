@@ -33,6 +33,7 @@ final class Protocol {
     private static final Log LOG = new Log("speed.protocol");
     /** Bounds per lane and wake-up: no lane starves the others. */
     private static final int READ_ENVELOPES = 64;
+
     private static final int READ_BYTES = 4 << 20;
     private static final long SCAN_NANOS = (long) (Limits.FULL_SCAN_SECONDS * 1e9);
     private static final long SHORTEST_POLL_NANOS = 500_000;
@@ -55,10 +56,12 @@ final class Protocol {
     private final Departures departures;
     /** Nodes that were written to and did not hear their bells: perhaps they are gone. */
     private final Set<String> unheard = ConcurrentHashMap.newKeySet();
+
     private final LogLimiter lines = new LogLimiter();
     private long pollNanos = SHORTEST_POLL_NANOS;
     /** Whether rings were lost, so that the next scan looks at everything. */
     private boolean missedRings;
+
     private volatile long nextScan = NOW;
     private volatile long waitsUntil = Long.MAX_VALUE;
 
@@ -277,7 +280,11 @@ final class Protocol {
             dispatch.dispatch(lane, envelope);
         } catch (WireException refused) {
             context.stats.count(Counters.rejected(refused.reason()));
-            lines.warn(LOG, "envelope of {} rejected: {}{}", lane.source, refused.getMessage(),
+            lines.warn(
+                    LOG,
+                    "envelope of {} rejected: {}{}",
+                    lane.source,
+                    refused.getMessage(),
                     new Described(context, lane.source, envelope));
             lane.drop(envelope.token());
         } catch (RuntimeException failure) {

@@ -27,9 +27,9 @@ final class Registrar {
 
     private final Context context;
     private final Consumer<Supplier<SpeedException>> lost;
-    private volatile Consumer<String> left = name -> { };
+    private volatile Consumer<String> left = name -> {};
     private volatile Supplier<List<String>> callers = List::of;
-    private volatile BiConsumer<String, Integer> there = (name, generation) -> { };
+    private volatile BiConsumer<String, Integer> there = (name, generation) -> {};
     private final Consumer<Runnable> tasks;
     private final List<Consumer<SpeedException>> lostHandlers = new CopyOnWriteArrayList<>();
     private final List<Consumer<Entry>> joinHandlers = new CopyOnWriteArrayList<>();
@@ -105,13 +105,15 @@ final class Registrar {
 
     private void tellLost(SpeedException reason) {
         for (Consumer<SpeedException> handler : lostHandlers) {
-            Thread thread = new Thread(() -> {
-                try {
-                    handler.accept(reason);
-                } catch (Throwable failure) { // the program's code
-                    LOG.error("the handler of a lost lease failed", failure);
-                }
-            }, "speed-" + context.name() + "-lost");
+            Thread thread = new Thread(
+                    () -> {
+                        try {
+                            handler.accept(reason);
+                        } catch (Throwable failure) { // the program's code
+                            LOG.error("the handler of a lost lease failed", failure);
+                        }
+                    },
+                    "speed-" + context.name() + "-lost");
             thread.setDaemon(true);
             thread.start();
         }

@@ -70,8 +70,8 @@ public final class Runtime {
 
         void prepare(NodeOptions options, Registry registry, boolean polling, Filesystem filesystem, WonClaim won) {
             try {
-                inbox = new Inbox(options.root(), options.name(), won.generation(), registry.keyring(),
-                        options.ephemeral());
+                inbox = new Inbox(
+                        options.root(), options.name(), won.generation(), registry.keyring(), options.ephemeral());
                 inbox.late(filesystem.lateSeconds());
                 if (filesystem.isRemote()) {
                     inbox.neverSeal();
@@ -112,9 +112,15 @@ public final class Runtime {
         MessageProtection messages = new MessageProtection(context.name(), context.options.security(), lines);
         DeadLetterBox letters = new DeadLetterBox(context);
         Failures failures = new Failures(context, pool, letters, lines);
-        parts = new Parts(context, links, new Calls(context, links, pool, futures), serving,
+        parts = new Parts(
+                context,
+                links,
+                new Calls(context, links, pool, futures),
+                serving,
                 new Delivery(context, pool, messages, failures, lines),
-                new Introspection(context, serving.services), pool, futures);
+                new Introspection(context, serving.services),
+                pool,
+                futures);
         dispatch = new Dispatch(parts, letters, this::left);
         protocol = new Protocol(context, prepared.bell, prepared.inbox, dispatch);
         LargeSender large = new LargeSender(context, links, parts.calls(), pool);
@@ -160,9 +166,16 @@ public final class Runtime {
         checkDurable(options, filesystem);
         boolean polling = options.polling() || filesystem.isRemote() || !filesystem.supportsFifo();
         Prepared prepared = new Prepared();
-        Registrant registrant = new Registrant(registry, options.name(), options.lease().toMillis(),
-                options.heartbeat().toMillis(), (long) (filesystem.lateSeconds() * 1000), options.fabrics(),
-                policy.allowed(), options.ephemeral(), options.starting());
+        Registrant registrant = new Registrant(
+                registry,
+                options.name(),
+                options.lease().toMillis(),
+                options.heartbeat().toMillis(),
+                (long) (filesystem.lateSeconds() * 1000),
+                options.fabrics(),
+                policy.allowed(),
+                options.ephemeral(),
+                options.starting());
         Registration registration = null;
         Context context = null;
         try {
@@ -177,7 +190,8 @@ public final class Runtime {
                 registration.remove();
             }
             prepared.release();
-            throw failure instanceof RuntimeException known ? known
+            throw failure instanceof RuntimeException known
+                    ? known
                     : new RootException("cannot wait on the bell of '" + options.name() + "': " + failure.getMessage());
         }
     }

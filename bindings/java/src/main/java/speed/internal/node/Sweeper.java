@@ -29,6 +29,7 @@ final class Sweeper {
     private static final long UNTOUCHED_MS = 10_000;
     /** Each so many nodes make everyone's pause one longer: however many there are, the root is swept as often. */
     private static final int CROWD = 32;
+
     private static final int MAX_GONE = 65_536;
 
     private final Context context;
@@ -40,7 +41,7 @@ final class Sweeper {
     private long nextRound;
     private boolean isFirst = true;
     private long nextLease;
-    private volatile Runnable eachLease = () -> { };
+    private volatile Runnable eachLease = () -> {};
 
     Sweeper(Context context) {
         this.context = context;

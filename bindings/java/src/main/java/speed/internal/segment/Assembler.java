@@ -75,7 +75,8 @@ public final class Assembler {
             default:
                 shards.computeIfAbsent(key, any -> new MemoryShards(segment.dataCount(), segment.parityCount()))
                         .put(segment);
-                return admission.verdict() == Reassembly.Verdict.READY ? finish(key, nowMs)
+                return admission.verdict() == Reassembly.Verdict.READY
+                        ? finish(key, nowMs)
                         : new Outcome(Verdict.KEPT, null);
         }
     }

@@ -133,7 +133,6 @@ final class Encoder {
 
     /** Null for the factor 0. */
     private Factor factor(int logarithm) {
-        return logarithm == field.order ? null
-                : factors.computeIfAbsent(logarithm, any -> Factor.of(field, logarithm));
+        return logarithm == field.order ? null : factors.computeIfAbsent(logarithm, any -> Factor.of(field, logarithm));
     }
 }

@@ -13,11 +13,11 @@ public final class Keccak {
     private static final int LANES = 25;
     /** Bytes taken at a time: 1600 bits less twice those of the hash. */
     private static final int RATE_BYTES = 136;
+
     private static final byte FIRST_PADDING = 0x01;
     private static final byte LAST_PADDING = (byte) 0x80;
     private static final int STEP_BYTES = 1 << 20;
-    private static final VarHandle LANE =
-            MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+    private static final VarHandle LANE = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
     private final long[] lanes = new long[LANES];
     private final byte[] waiting = new byte[RATE_BYTES];

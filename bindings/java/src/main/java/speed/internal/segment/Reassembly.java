@@ -52,9 +52,11 @@ public final class Reassembly {
     private final Room room;
     /** In the order of their newest segments. */
     private final Map<PayloadKey, Reconstruction> gathering = new LinkedHashMap<>();
+
     private final Map<PayloadKey, Reconstruction> ready = new HashMap<>();
     /** When they were delivered, the oldest first. */
     private final Map<PayloadKey, Long> done = new LinkedHashMap<>();
+
     private final Map<String, Integer> doneOf = new HashMap<>();
 
     /**
@@ -96,11 +98,12 @@ public final class Reassembly {
 
     private Admission keep(PayloadKey key, Reconstruction known, Segment segment, long nowMs, long mostBytes) {
         checkSize(segment, mostBytes);
-        List<PayloadKey> evicted = segment.dataCount() == 1 ? List.of()
+        List<PayloadKey> evicted = segment.dataCount() == 1
+                ? List.of()
                 : room.make(gathering.values(), key, known, segment.payload().length);
         evicted.forEach(gathering::remove);
-        Reconstruction one = known != null ? known
-                : new Reconstruction(key, segment.dataCount(), segment.parityCount(), nowMs);
+        Reconstruction one =
+                known != null ? known : new Reconstruction(key, segment.dataCount(), segment.parityCount(), nowMs);
         one.hold(segment.slot(), segment.payload().length, nowMs);
         gathering.remove(key); // it comes last now
         (one.isReady() ? ready : gathering).put(key, one);
@@ -111,8 +114,8 @@ public final class Reassembly {
         long size = segment.payload().length;
         long least = segment.isLastData() ? size : (segment.dataCount() - 1) * size + 1;
         if (least > most) {
-            throw new WireException("SEGMENT_LIMIT",
-                    "a payload of " + least + " bytes and more exceeds the limit of " + most);
+            throw new WireException(
+                    "SEGMENT_LIMIT", "a payload of " + least + " bytes and more exceeds the limit of " + most);
         }
     }
 
@@ -152,7 +155,10 @@ public final class Reassembly {
             forgotten.add(forgetOldest(key.sender()));
         }
         while (done.size() > limits.completions()) {
-            String most = doneOf.entrySet().stream().max(Map.Entry.comparingByValue()).orElseThrow().getKey();
+            String most = doneOf.entrySet().stream()
+                    .max(Map.Entry.comparingByValue())
+                    .orElseThrow()
+                    .getKey();
             forgotten.add(forgetOldest(most));
         }
         return forgotten;
@@ -165,7 +171,10 @@ public final class Reassembly {
     }
 
     private PayloadKey forgetOldest(String sender) {
-        PayloadKey oldest = done.keySet().stream().filter(key -> key.sender().equals(sender)).findFirst().orElseThrow();
+        PayloadKey oldest = done.keySet().stream()
+                .filter(key -> key.sender().equals(sender))
+                .findFirst()
+                .orElseThrow();
         done.remove(oldest);
         noteForgotten(oldest);
         return oldest;
@@ -195,7 +204,8 @@ public final class Reassembly {
         List<PayloadKey> late = gathering.values().stream()
                 .filter(one -> nowMs - one.touchedMs() >= limits.idle().toMillis()
                         || nowMs - one.begunMs() >= limits.total().toMillis())
-                .map(Reconstruction::key).toList();
+                .map(Reconstruction::key)
+                .toList();
         late.forEach(gathering::remove);
         List<PayloadKey> old = new ArrayList<>();
         Iterator<Map.Entry<PayloadKey, Long>> oldest = done.entrySet().iterator();
@@ -218,9 +228,11 @@ public final class Reassembly {
      * @param delivered when others were delivered
      */
     public void restore(Collection<Reconstruction> kept, Map<PayloadKey, Long> delivered) {
-        kept.stream().sorted((one, other) -> Long.compare(one.touchedMs(), other.touchedMs()))
+        kept.stream()
+                .sorted((one, other) -> Long.compare(one.touchedMs(), other.touchedMs()))
                 .forEach(one -> gathering.put(one.key(), one));
-        delivered.entrySet().stream().sorted(Map.Entry.comparingByValue())
+        delivered.entrySet().stream()
+                .sorted(Map.Entry.comparingByValue())
                 .forEach(one -> remember(one.getKey(), one.getValue()));
     }
 
@@ -245,12 +257,15 @@ public final class Reassembly {
                 throw new WireException("SEGMENT_LIMIT", alone + " bytes of one payload find no room");
             }
             List<Measure> measures = List.of(
-                    new Measure(limits.senderReconstructions(), limits.reconstructions(), own == null ? 1 : 0, any -> 1),
+                    new Measure(
+                            limits.senderReconstructions(), limits.reconstructions(), own == null ? 1 : 0, any -> 1),
                     new Measure(limits.senderBufferedBytes(), limits.bufferedBytes(), size, Reconstruction::buffered));
             List<Reconstruction> left = new ArrayList<>(gathering);
             List<PayloadKey> evicted = new ArrayList<>();
             for (Measure measure : measures) {
-                for (String sender = crowded(measure, left, key); sender != null; sender = crowded(measure, left, key)) {
+                for (String sender = crowded(measure, left, key);
+                        sender != null;
+                        sender = crowded(measure, left, key)) {
                     Reconstruction victim = longestWaiting(left, sender, key);
                     left.remove(victim);
                     evicted.add(victim.key());
@@ -291,7 +306,10 @@ public final class Reassembly {
 
         /** The payload of a sender, other than {@code key}, that got its last segment first. */
         private static Reconstruction longestWaiting(List<Reconstruction> left, String sender, PayloadKey key) {
-            return left.stream().filter(one -> one.key().sender().equals(sender) && !one.key().equals(key)).findFirst()
+            return left.stream()
+                    .filter(one ->
+                            one.key().sender().equals(sender) && !one.key().equals(key))
+                    .findFirst()
                     .orElseThrow(() -> new WireException("SEGMENT_LIMIT", "the segment finds no room"));
         }
     }

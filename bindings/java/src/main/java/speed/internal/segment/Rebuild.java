@@ -9,9 +9,11 @@ import speed.internal.wire.Limits;
 public final class Rebuild {
     /** Data read at a time to decode, about. */
     private static final int COLUMN_BYTES = 1 << 22;
+
     private static final int STEP_BYTES = 1 << 18;
     /** Of the payload, for each further length that is tried. */
     private static final int BYTES_A_TRIAL = 128;
+
     private static final byte[] ZEROS = new byte[1 << 12];
 
     private final Shards shards;
@@ -64,10 +66,14 @@ public final class Rebuild {
     // --- missing data ---
 
     private void recover() {
-        int[] missing = IntStream.rangeClosed(0, last).filter(slot -> !shards.holds(slot)).toArray();
+        int[] missing = IntStream.rangeClosed(0, last)
+                .filter(slot -> !shards.holds(slot))
+                .toArray();
         if (missing.length > 0) {
-            int[] parity = IntStream.range(last + 1, last + 1 + shards.parityCount()).filter(shards::holds)
-                    .limit(missing.length).toArray();
+            int[] parity = IntStream.range(last + 1, last + 1 + shards.parityCount())
+                    .filter(shards::holds)
+                    .limit(missing.length)
+                    .toArray();
             recover(missing, parity);
         }
     }
@@ -77,9 +83,9 @@ public final class Rebuild {
         int[] numbers = Arrays.stream(parity).map(slot -> slot - last - 1).toArray();
         Decoder decoder = new Decoder(last + 1, shards.parityCount(), missing, numbers);
         int[] slots = IntStream.rangeClosed(0, last).toArray();
-        int width = Math.min(size,
-                Math.max(COLUMN_BYTES / (last + 1) / Shards.COLUMN_UNIT, 1) * Shards.COLUMN_UNIT);
-        byte[][] data = Arrays.stream(slots).mapToObj(slot -> shards.holds(slot) ? new byte[width] : null)
+        int width = Math.min(size, Math.max(COLUMN_BYTES / (last + 1) / Shards.COLUMN_UNIT, 1) * Shards.COLUMN_UNIT);
+        byte[][] data = Arrays.stream(slots)
+                .mapToObj(slot -> shards.holds(slot) ? new byte[width] : null)
                 .toArray(byte[][]::new);
         byte[][] held = new byte[parity.length][width];
         byte[][] found = new byte[missing.length][width];

@@ -165,16 +165,24 @@ public record Segment(
             long parityCount = low(PARITY_COUNT);
             require(size(HASH) == Keccak.HASH_BYTES, "entire_message_hash", size(HASH) + " bytes");
             require(dataCount != 0, "data_segment_count", "0");
-            require(dataCount + parityCount <= Limits.MAX_SEGMENTS && !(isParity && parityCount == 0),
-                    "parity_segment_count", dataCount + " + " + parityCount + " segments");
+            require(
+                    dataCount + parityCount <= Limits.MAX_SEGMENTS && !(isParity && parityCount == 0),
+                    "parity_segment_count",
+                    dataCount + " + " + parityCount + " segments");
             require(low(DATA_INDEX) < (isParity ? 1 : dataCount), "data_segment_index", "" + low(DATA_INDEX));
             require(low(PARITY_INDEX) < (isParity ? parityCount : 1), "parity_segment_index", "" + low(PARITY_INDEX));
             boolean mayBeEmpty = dataCount == 1 && !isParity;
             boolean isWhole = !isParity || size(PAYLOAD) % SHARD_UNIT == 0;
             require((size(PAYLOAD) > 0 || mayBeEmpty) && isWhole, "payload", size(PAYLOAD) + " bytes");
             int index = (int) low(isParity ? PARITY_INDEX : DATA_INDEX);
-            return new Segment(bytes(data, HASH), (int) dataCount, (int) parityCount, index, isParity,
-                    bytes(data, PAYLOAD), numbers[UNORDERED] != 0);
+            return new Segment(
+                    bytes(data, HASH),
+                    (int) dataCount,
+                    (int) parityCount,
+                    index,
+                    isParity,
+                    bytes(data, PAYLOAD),
+                    numbers[UNORDERED] != 0);
         }
 
         private long low(int field) {
@@ -220,7 +228,9 @@ public record Segment(
     public record PayloadKey(String sender, int kind, byte[] hash) {
         @Override
         public boolean equals(Object other) {
-            return other instanceof PayloadKey key && sender.equals(key.sender) && kind == key.kind
+            return other instanceof PayloadKey key
+                    && sender.equals(key.sender)
+                    && kind == key.kind
                     && Arrays.equals(hash, key.hash);
         }
 

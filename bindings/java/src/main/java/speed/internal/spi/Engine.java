@@ -17,8 +17,10 @@ import speed.options.NodeOptions;
 public interface Engine<N> {
     /** The one beside this interface, whatever class loader the program's thread has. */
     static Engine<?> installed() {
-        return ServiceLoader.load(Engine.class, Engine.class.getClassLoader()).findFirst().orElseThrow(
-                () -> new ConfigurationException("no engine is on the class path: META-INF/services of speed is missing"));
+        return ServiceLoader.load(Engine.class, Engine.class.getClassLoader())
+                .findFirst()
+                .orElseThrow(() -> new ConfigurationException(
+                        "no engine is on the class path: META-INF/services of speed is missing"));
     }
 
     /** Claims the name and starts the node. */

@@ -16,7 +16,13 @@ import speed.internal.segment.Source;
  * @param deliveries how often it has been begun
  * @param finish commits it
  */
-public record ReceivedMessage(OpenedMessage opened, Source stored, String source, long sequence, boolean redelivered,
-        int deliveries, Runnable finish) {
+public record ReceivedMessage(
+        OpenedMessage opened,
+        Source stored,
+        String source,
+        long sequence,
+        boolean redelivered,
+        int deliveries,
+        Runnable finish) {
     public static final InternalFactory<Function<ReceivedMessage, ?>> MESSAGES = new InternalFactory<>("speed.Message");
 }

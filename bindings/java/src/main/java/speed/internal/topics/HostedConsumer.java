@@ -36,6 +36,7 @@ final class HostedConsumer implements Consumer {
     private final int prefetch;
     /** Held by who receives. */
     private final ReentrantLock receiving = new ReentrantLock();
+
     @GuardedBy("receiving")
     private final Deque<TopicMessage> waiting = new ArrayDeque<>();
     /** The number of the last answer with messages that came. */
@@ -176,7 +177,9 @@ final class HostedConsumer implements Consumer {
         Duration wait = left.compareTo(TopicHost.WAIT) < 0 ? left : TopicHost.WAIT;
         boolean isFetching = waiting.isEmpty();
         boolean isThere = TopicHost.interruptibly(() -> isFetching ? fetch(wait) : begin());
-        if (waiting.isEmpty() && (!isThere || !TopicHost.until(moment).isZero()) && isFetching
+        if (waiting.isEmpty()
+                && (!isThere || !TopicHost.until(moment).isZero())
+                && isFetching
                 && !TopicHost.until(ends).isZero()) {
             closing.await(TopicHost.PAUSE.toMillis(), TimeUnit.MILLISECONDS);
         }
@@ -187,7 +190,9 @@ final class HostedConsumer implements Consumer {
     @GuardedBy("receiving")
     private TopicMessage next() {
         long epoch = acknowledgedEpoch.get();
-        if (begun == 0 || TopicHost.until(freshUntil).isZero() || (epoch != -1 && epoch != waiting.peek().epoch())) {
+        if (begun == 0
+                || TopicHost.until(freshUntil).isZero()
+                || (epoch != -1 && epoch != waiting.peek().epoch())) {
             return null;
         }
         begun--;
@@ -221,7 +226,8 @@ final class HostedConsumer implements Consumer {
             offsets.add(offset);
         }
         some.forEach(one -> waiting.poll());
-        List<TopicMessage> kept = some.stream().filter(one -> offsets.contains(one.offset())).toList();
+        List<TopicMessage> kept =
+                some.stream().filter(one -> offsets.contains(one.offset())).toList();
         for (int at = kept.size(); at > 0; at--) {
             waiting.addFirst(kept.get(at - 1));
         }
@@ -230,7 +236,8 @@ final class HostedConsumer implements Consumer {
 
     /** Whether no subscription began anew between a message and an answer. */
     private static boolean isOfSameTime(TopicMessage message, TopicHost.Answer answer) {
-        return message.lane().equals(answer.get("lane", String.class)) && message.epoch() == answer.get("epoch", Long.class);
+        return message.lane().equals(answer.get("lane", String.class))
+                && message.epoch() == answer.get("epoch", Long.class);
     }
 
     @GuardedBy("receiving")
@@ -282,14 +289,20 @@ final class HostedConsumer implements Consumer {
 
     @Override
     public long acknowledge(TopicMessage... messages) {
-        List<TopicMessage> all = Stream.of(Require.value("messages", messages)).map(one -> Require.value("a message", one)).toList();
+        List<TopicMessage> all = Stream.of(Require.value("messages", messages))
+                .map(one -> Require.value("a message", one))
+                .toList();
         if (all.isEmpty()) {
             throw new ConfigurationException("acknowledge messages, at least one");
         }
         all.forEach(this::checkTopic);
-        return all.stream().collect(Collectors.groupingBy(one -> List.of(one.lane(), one.epoch()), LinkedHashMap::new,
-                Collectors.toList())).values().stream()
-                .mapToLong(some -> acknowledged(some.get(0), "offsets", offsets(some.stream()))).sum();
+        return all.stream()
+                .collect(Collectors.groupingBy(
+                        one -> List.of(one.lane(), one.epoch()), LinkedHashMap::new, Collectors.toList()))
+                .values()
+                .stream()
+                .mapToLong(some -> acknowledged(some.get(0), "offsets", offsets(some.stream())))
+                .sum();
     }
 
     private void checkTopic(TopicMessage message) {

@@ -26,7 +26,8 @@ final class HostedReader implements Reader {
         this.host = host;
         this.prefetch = prefetch;
         next = start.value();
-        long end = compacted ? host.ask("describe", Map.of(), Require.CALL_TIMEOUT).get("end", Long.class) : 0;
+        long end =
+                compacted ? host.ask("describe", Map.of(), Require.CALL_TIMEOUT).get("end", Long.class) : 0;
         fetch(Duration.ZERO);
         if (compacted) {
             compact(end);
@@ -61,7 +62,8 @@ final class HostedReader implements Reader {
         while (waiting.isEmpty()) {
             Duration left = TopicHost.until(ends);
             Duration wait = left.compareTo(TopicHost.WAIT) < 0 ? left : TopicHost.WAIT;
-            if (!TopicHost.interruptibly(() -> fetch(wait)) && TopicHost.until(ends).isZero()) {
+            if (!TopicHost.interruptibly(() -> fetch(wait))
+                    && TopicHost.until(ends).isZero()) {
                 return null;
             }
         }

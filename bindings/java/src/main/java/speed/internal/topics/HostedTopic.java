@@ -74,13 +74,19 @@ public final class HostedTopic implements Topic {
 
     private static List<Map<String, Object>> outgoing(List<?> payloads, PublishBatchOptions options) {
         List<String> keys = Require.value("options", options).keys();
-        if (!keys.isEmpty() && keys.size() != Require.value("payloads", payloads).size()) {
-            throw new ConfigurationException("keys must be as many as the messages, or none: null is for a message without one");
+        if (!keys.isEmpty()
+                && keys.size() != Require.value("payloads", payloads).size()) {
+            throw new ConfigurationException(
+                    "keys must be as many as the messages, or none: null is for a message without one");
         }
         List<Map<String, Object>> messages = new ArrayList<>();
         for (Object payload : Require.value("payloads", payloads)) {
             int at = messages.size();
-            messages.add(outgoing(payload, keys.isEmpty() ? null : keys.get(at), options.properties(), 0,
+            messages.add(outgoing(
+                    payload,
+                    keys.isEmpty() ? null : keys.get(at),
+                    options.properties(),
+                    0,
                     options.sequence() == 0 ? 0 : options.sequence() + at));
         }
         return messages;

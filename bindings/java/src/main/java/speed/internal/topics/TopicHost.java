@@ -87,7 +87,9 @@ final class TopicHost {
 
     /** Whether it says whom it allows, and this node is not among them: to wait would change nothing. */
     private boolean allowsOthers() {
-        return peers.nodes().stream().filter(one -> one.name().equals(host)).map(NodeInfo::allow)
+        return peers.nodes().stream()
+                .filter(one -> one.name().equals(host))
+                .map(NodeInfo::allow)
                 .anyMatch(allow -> !allow.isEmpty() && allow.stream().noneMatch(one -> Names.matches(one, name)));
     }
 
@@ -96,7 +98,8 @@ final class TopicHost {
         String lane = answer.get("lane", String.class);
         long epoch = answer.has("epoch") ? answer.get("epoch", Long.class) : 0;
         return List.of(answer.get("messages", Object[].class)).stream()
-                .map(row -> message(TopicDelivery.of(topic, lane, epoch, row))).toList();
+                .map(row -> message(TopicDelivery.of(topic, lane, epoch, row)))
+                .toList();
     }
 
     private static TopicMessage message(TopicDelivery delivery) {

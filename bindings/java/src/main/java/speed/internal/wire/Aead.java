@@ -86,8 +86,16 @@ interface Aead {
             envelope.check(at, Limits.AAD_BYTES + payloadBytes + Limits.TAG_BYTES);
             long header = envelope.address + at;
             long payload = header + Limits.AAD_BYTES;
-            Sodium.crypto_aead_chacha20poly1305_ietf_encrypt(payload, 0, payload, payloadBytes, header,
-                    Limits.AAD_BYTES, 0, header + Header.NONCE_AT, key.address);
+            Sodium.crypto_aead_chacha20poly1305_ietf_encrypt(
+                    payload,
+                    0,
+                    payload,
+                    payloadBytes,
+                    header,
+                    Limits.AAD_BYTES,
+                    0,
+                    header + Header.NONCE_AT,
+                    key.address);
             Reference.reachabilityFence(this);
         }
 
@@ -107,8 +115,16 @@ interface Aead {
         }
 
         private boolean decrypted(long into, long header, int payloadBytes) {
-            int result = Sodium.crypto_aead_chacha20poly1305_ietf_decrypt(into, 0, 0, header + Limits.AAD_BYTES,
-                    payloadBytes + Limits.TAG_BYTES, header, Limits.AAD_BYTES, header + Header.NONCE_AT, key.address);
+            int result = Sodium.crypto_aead_chacha20poly1305_ietf_decrypt(
+                    into,
+                    0,
+                    0,
+                    header + Limits.AAD_BYTES,
+                    payloadBytes + Limits.TAG_BYTES,
+                    header,
+                    Limits.AAD_BYTES,
+                    header + Header.NONCE_AT,
+                    key.address);
             Reference.reachabilityFence(this);
             return result == 0;
         }

@@ -17,6 +17,7 @@ public final class Batch {
     public static final String TYPE = "application/x-speed-batch";
     /** Before the type URL of a protobuf message. */
     private static final String PROTOBUF = Content.PROTOBUF_TYPE + ";type_url=";
+
     static final int MAX_PAYLOADS = 65_536;
     private static final int MAX_KIND_BYTES = 256;
 
@@ -30,8 +31,7 @@ public final class Batch {
     /** The payloads as one; each as it would travel alone. */
     public static Content of(List<?> payloads) {
         if (payloads.size() > MAX_PAYLOADS) {
-            throw new BatchException(
-                    payloads.size() + " payloads are too many for one batch; at most " + MAX_PAYLOADS);
+            throw new BatchException(payloads.size() + " payloads are too many for one batch; at most " + MAX_PAYLOADS);
         }
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         put(out, payloads.size());
@@ -50,7 +50,8 @@ public final class Batch {
     public static Map<String, Content> ofTopics(List<? extends Map.Entry<String, ?>> pairs) {
         Map<String, List<Object>> payloads = new LinkedHashMap<>();
         for (Map.Entry<String, ?> pair : pairs) {
-            String topic = Names.checkTopic(Require.value("topic", Require.value("one of pairs", pair).getKey()));
+            String topic = Names.checkTopic(
+                    Require.value("topic", Require.value("one of pairs", pair).getKey()));
             payloads.computeIfAbsent(topic, first -> new ArrayList<>()).add(pair.getValue());
         }
         Map<String, Content> batches = new LinkedHashMap<>();
@@ -62,8 +63,8 @@ public final class Batch {
         String text = content.typeUrl() == null ? content.typeName() : PROTOBUF + content.typeUrl();
         byte[] kind = text.getBytes(StandardCharsets.UTF_8);
         if (kind.length > MAX_KIND_BYTES) {
-            throw new BatchException("a content type of " + kind.length
-                    + " bytes is too long for a batch: send that payload alone");
+            throw new BatchException(
+                    "a content type of " + kind.length + " bytes is too long for a batch: send that payload alone");
         }
         return kind;
     }
@@ -109,8 +110,11 @@ public final class Batch {
         int from = rest.position();
         rest.position(from + (int) size);
         boolean isProtobuf = kind.startsWith(PROTOBUF);
-        return new Part(isProtobuf ? Content.PROTOBUF_TYPE : kind, isProtobuf ? kind.substring(PROTOBUF.length()) : "",
-                from, (int) size);
+        return new Part(
+                isProtobuf ? Content.PROTOBUF_TYPE : kind,
+                isProtobuf ? kind.substring(PROTOBUF.length()) : "",
+                from,
+                (int) size);
     }
 
     /** A content type as it stands there: what opens no payload is refused. */

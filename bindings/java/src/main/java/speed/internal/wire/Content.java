@@ -31,8 +31,8 @@ public record Content(int type, String custom, String typeUrl, byte[] data, int 
     static final String PROTOBUF_TYPE = "application/protobuf";
     private static final Map<Integer, String> TYPES =
             Map.of(0, BYTES, PROTOBUF, PROTOBUF_TYPE, 2, JSON, 3, "application/avro");
-    private static final Map<Integer, String> ENCODINGS = Map.of(0, "none", 1, "gzip", 2, "snappy", 3, "zstd",
-            4, "lz4");
+    private static final Map<Integer, String> ENCODINGS =
+            Map.of(0, "none", 1, "gzip", 2, "snappy", 3, "zstd", 4, "lz4");
 
     Content(int type, String custom, String typeUrl, byte[] data) {
         this(type, custom, typeUrl, data, 0, 0);
@@ -64,8 +64,11 @@ public record Content(int type, String custom, String typeUrl, byte[] data, int 
 
     /** The same, compressed into these bytes. */
     public Content compressed(String encodingName, byte[] into) {
-        int number = ENCODINGS.entrySet().stream().filter(one -> one.getValue().equals(encodingName))
-                .map(Map.Entry::getKey).findFirst().orElseThrow();
+        int number = ENCODINGS.entrySet().stream()
+                .filter(one -> one.getValue().equals(encodingName))
+                .map(Map.Entry::getKey)
+                .findFirst()
+                .orElseThrow();
         return new Content(type, custom, typeUrl, into, number, data.length);
     }
 
@@ -86,8 +89,11 @@ public record Content(int type, String custom, String typeUrl, byte[] data, int 
                 case MSGPACK -> ValueReader.decode(data, from, length, "payload");
                 case TEXT -> text(data, from, length);
                 case JSON -> Json.parse(text(data, from, length));
-                case PROTOBUF_TYPE -> Any.newBuilder().setTypeUrl(typeUrl)
-                        .setValue(com.google.protobuf.ByteString.copyFrom(data, from, length)).build();
+                case PROTOBUF_TYPE ->
+                    Any.newBuilder()
+                            .setTypeUrl(typeUrl)
+                            .setValue(com.google.protobuf.ByteString.copyFrom(data, from, length))
+                            .build();
                 default -> Arrays.copyOfRange(data, from, from + length);
             };
         } catch (WireException | IllegalArgumentException | CharacterCodingException broken) {
@@ -106,7 +112,10 @@ public record Content(int type, String custom, String typeUrl, byte[] data, int 
     }
 
     private static String text(byte[] data, int from, int length) throws CharacterCodingException {
-        return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(data, from, length)).toString();
+        return StandardCharsets.UTF_8
+                .newDecoder()
+                .decode(ByteBuffer.wrap(data, from, length))
+                .toString();
     }
 
     private static byte[] utf8(String text) {

@@ -27,13 +27,15 @@ public final class Control {
 
     /** The requests that a WITHDRAW names. */
     public static List<String> requestIds(Map<Object, Object> body) {
-        boolean isList = body.get("requestIds") instanceof List<?> ids && !ids.isEmpty()
+        boolean isList = body.get("requestIds") instanceof List<?> ids
+                && !ids.isEmpty()
                 && ids.size() <= Limits.MAX_WITHDRAWN_IDS
                 && ids.stream().allMatch(id -> id instanceof String text && Payloads.isRequestId(text));
         if (!isList) {
             throw new WireException("BAD_PAYLOAD", "requestIds names no 1 to 64 requests");
         }
-        return ((List<?>) body.get("requestIds")).stream().map(String.class::cast).toList();
+        return ((List<?>) body.get("requestIds"))
+                .stream().map(String.class::cast).toList();
     }
 
     /** An ERROR about the envelope with this sequence; any message can be sent. */
@@ -53,8 +55,8 @@ public final class Control {
     /** The same; one of more bytes is refused unread: everybody waits for the thread that decodes it. */
     public static Map<Object, Object> decode(byte[] payload, int mostBytes) {
         if (payload.length > mostBytes) {
-            throw new WireException("BAD_PAYLOAD",
-                    "a control payload of " + payload.length + " bytes; the limit is " + mostBytes);
+            throw new WireException(
+                    "BAD_PAYLOAD", "a control payload of " + payload.length + " bytes; the limit is " + mostBytes);
         }
         Map<Object, Object> body = ValueReader.decodeMap(payload, "control payload");
         if (body.get("requestId") != null) {

@@ -39,8 +39,17 @@ import speed.internal.wire.Values.Path;
 /** Received values as the types of a program, exactly or not at all. */
 public final class Conversion {
     /** What values are that were received. */
-    private static final List<Class<?>> KINDS = List.of(Boolean.class, Long.class, Double.class, String.class, byte[].class,
-            ArrayList.class, LinkedHashMap.class, Instant.class, Column.class);
+    private static final List<Class<?>> KINDS = List.of(
+            Boolean.class,
+            Long.class,
+            Double.class,
+            String.class,
+            byte[].class,
+            ArrayList.class,
+            LinkedHashMap.class,
+            Instant.class,
+            Column.class);
+
     private static final long MICROSECONDS = 1_000_000;
 
     private Conversion() {}
@@ -88,7 +97,8 @@ public final class Conversion {
     }
 
     private static Class<?> raw(Type type) {
-        return type instanceof ParameterizedType generic ? (Class<?>) generic.getRawType()
+        return type instanceof ParameterizedType generic
+                ? (Class<?>) generic.getRawType()
                 : type instanceof Class<?> plain ? plain : Object.class;
     }
 
@@ -135,7 +145,8 @@ public final class Conversion {
     }
 
     private static Duration duration(long microseconds) {
-        return Duration.ofSeconds(Math.floorDiv(microseconds, MICROSECONDS), Math.floorMod(microseconds, MICROSECONDS) * 1000);
+        return Duration.ofSeconds(
+                Math.floorDiv(microseconds, MICROSECONDS), Math.floorMod(microseconds, MICROSECONDS) * 1000);
     }
 
     /** The message of a type; null where it is of another. */
@@ -184,7 +195,8 @@ public final class Conversion {
             return members;
         }
         Map<Object, Object> made = new LinkedHashMap<>();
-        members.forEach((key, item) -> made.put(to(keys, key, "a key of " + path), to(items, item, "a member of " + path)));
+        members.forEach(
+                (key, item) -> made.put(to(keys, key, "a key of " + path), to(items, item, "a member of " + path)));
         return made;
     }
 
@@ -193,11 +205,16 @@ public final class Conversion {
             return misfit(path, type, kind(value));
         }
         RecordShape shape = RecordShape.of(type);
-        Object[] values = shape.components().stream().map(one -> member(one, members, path)).toArray();
+        Object[] values = shape.components().stream()
+                .map(one -> member(one, members, path))
+                .toArray();
         try {
             return shape.make(values);
         } catch (IllegalArgumentException | NullPointerException | ArithmeticException refused) {
-            return misfit(path, type, "what its constructor refuses (" + refused.getClass().getSimpleName() + ")");
+            return misfit(
+                    path,
+                    type,
+                    "what its constructor refuses (" + refused.getClass().getSimpleName() + ")");
         }
     }
 
@@ -229,8 +246,13 @@ public final class Conversion {
     }
 
     private static String kind(Object value) {
-        return value instanceof Map ? "Map" : value instanceof List ? "List"
-                : value instanceof ByteBuffer ? "ByteBuffer" : value.getClass().getSimpleName();
+        return value instanceof Map
+                ? "Map"
+                : value instanceof List
+                        ? "List"
+                        : value instanceof ByteBuffer
+                                ? "ByteBuffer"
+                                : value.getClass().getSimpleName();
     }
 
     /** A value that is not what a type asks for. Says where it stands and of what kind it is, never the value. */
@@ -287,7 +309,9 @@ public final class Conversion {
             if (type == Double.class) {
                 return exactDouble(number);
             } else if (type == Float.class) {
-                return number instanceof Double wide ? single(wide) : isExact(number, FLOAT_DIGITS) ? (Number) number.floatValue() : null;
+                return number instanceof Double wide
+                        ? single(wide)
+                        : isExact(number, FLOAT_DIGITS) ? (Number) number.floatValue() : null;
             } else if (number instanceof Long whole) {
                 return type == BigInteger.class ? BigInteger.valueOf(whole) : narrow(NARROW.get(type), whole);
             }
@@ -349,7 +373,8 @@ public final class Conversion {
                 return constant(type, text);
             }
             Form form = FORMS.get(type);
-            if (text.length() > Plain.MAX_DECIMAL_CHARACTERS || !form.pattern.matcher(text).matches()) {
+            if (text.length() > Plain.MAX_DECIMAL_CHARACTERS
+                    || !form.pattern.matcher(text).matches()) {
                 return null;
             }
             try {

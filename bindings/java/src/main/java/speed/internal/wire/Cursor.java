@@ -51,7 +51,10 @@ public record Cursor(
     /** The bytes of a cursor file; their length is 80 + 24 for each unfinished envelope. */
     public byte[] encode(LaneMac mac) {
         ByteBuffer body = ByteBuffer.allocate(FIXED_BYTES + unfinished.size() * UNFINISHED_BYTES + LaneMac.BYTES);
-        body.putInt(MAGIC).put((byte) 1).put((byte) ((clean ? CLEAN : 0) | (sealed ? SEALED : 0))).putShort((short) unfinished.size());
+        body.putInt(MAGIC)
+                .put((byte) 1)
+                .put((byte) ((clean ? CLEAN : 0) | (sealed ? SEALED : 0)))
+                .putShort((short) unfinished.size());
         body.putInt(receiverGeneration).putInt(0).putInt(file.generation()).putInt((int) file.number());
         body.putLong(offset).putLong(lastSequence).position(FIXED_BYTES);
         for (Unfinished one : unfinished) {
@@ -75,11 +78,17 @@ public record Cursor(
         List<Unfinished> unfinished = new ArrayList<>(count);
         for (int at = FIXED_BYTES; at < length - LaneMac.BYTES; at += UNFINISHED_BYTES) {
             long offset = body.getLong(at + 16);
-            unfinished.add(new Unfinished(
-                    body.getLong(at), laneFileAt(body, at + 12, at + 8), offset & ~BEGUN, offset < 0));
+            unfinished.add(
+                    new Unfinished(body.getLong(at), laneFileAt(body, at + 12, at + 8), offset & ~BEGUN, offset < 0));
         }
-        return new Cursor(body.getInt(8), laneFileAt(body, 16, 20), body.getLong(24), body.getLong(32),
-                unfinished, (body.get(5) & CLEAN) != 0, (body.get(5) & SEALED) != 0);
+        return new Cursor(
+                body.getInt(8),
+                laneFileAt(body, 16, 20),
+                body.getLong(24),
+                body.getLong(32),
+                unfinished,
+                (body.get(5) & CLEAN) != 0,
+                (body.get(5) & SEALED) != 0);
     }
 
     private static LaneFile laneFileAt(ByteBuffer body, int generationAt, int laneFileAt) {

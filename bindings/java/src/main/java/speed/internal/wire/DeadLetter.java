@@ -52,9 +52,16 @@ public record DeadLetter(
         if (payloadBytes < 0 || payloadBytes > Limits.MAX_SEGMENTED_BYTES) {
             throw new WireException("BAD_PAYLOAD", "a dead letter says that its payload is larger than any");
         }
-        return new DeadLetter(type, Payloads.text(fields, "source"), number(fields, "sequence"),
-                number(fields, "timestamp"), number(fields, "deliveries"), Payloads.text(fields, "errorCode"),
-                Payloads.text(fields, "errorMessage"), number(fields, "diedAt"), payloadBytes);
+        return new DeadLetter(
+                type,
+                Payloads.text(fields, "source"),
+                number(fields, "sequence"),
+                number(fields, "timestamp"),
+                number(fields, "deliveries"),
+                Payloads.text(fields, "errorCode"),
+                Payloads.text(fields, "errorMessage"),
+                number(fields, "diedAt"),
+                payloadBytes);
     }
 
     private static long number(Map<Object, Object> fields, String name) {

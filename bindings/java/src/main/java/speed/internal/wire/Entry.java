@@ -39,6 +39,7 @@ public record Entry(
     public static final String WITHDRAW = "withdraw";
     /** Feature of a node that takes large payloads in slots. */
     public static final String SLOTS = "slots";
+
     private static final Set<String> STATUSES = Set.of(STARTING, ONLINE, LEAVING);
     private static final int MAX_GENERATION = (1 << Limits.GENERATION_BITS) - 1;
 
@@ -70,7 +71,9 @@ public record Entry(
 
     /** Returns this entry with another heartbeat. */
     public Entry renewed(long unixMs, long monotonicMs) {
-        return with(new Times(times.startupTimestamp, unixMs, monotonicMs, times.lease, times.heartbeatInterval), published);
+        return with(
+                new Times(times.startupTimestamp, unixMs, monotonicMs, times.lease, times.heartbeatInterval),
+                published);
     }
 
     /** Returns this entry with other things to say. */
@@ -229,7 +232,10 @@ public record Entry(
             throw bad("the MAC does not fit: torn, foreign, or of another key");
         }
         try {
-            String text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(line)).toString();
+            String text = StandardCharsets.UTF_8
+                    .newDecoder()
+                    .decode(ByteBuffer.wrap(line))
+                    .toString();
             return of(Json.parse(text, Limits.MAX_VALUE_DEPTH));
         } catch (CharacterCodingException broken) {
             throw bad("line 1 is not UTF-8");
@@ -255,12 +261,24 @@ public record Entry(
         Entry entry = new Entry(
                 Names.checkNode(fields.text("name")),
                 fields.generation(),
-                new Process(fields.integer("pid"), fields.integer("pidStart"), fields.text("pidNamespace"),
-                        fields.text("host"), fields.text("bootId")),
-                new Times(fields.integer("startupTimestamp"), fields.integer("lastHeartbeat"),
-                        fields.integer("heartbeatMonotonicMs"), fields.positive("lease"), fields.positive("heartbeatInterval")),
-                new Published(fields.text("status"), fields.texts("fabrics"), fields.texts("allow"),
-                        fields.has("deny") ? fields.texts("deny") : List.of(), fields.texts("subscriptions")),
+                new Process(
+                        fields.integer("pid"),
+                        fields.integer("pidStart"),
+                        fields.text("pidNamespace"),
+                        fields.text("host"),
+                        fields.text("bootId")),
+                new Times(
+                        fields.integer("startupTimestamp"),
+                        fields.integer("lastHeartbeat"),
+                        fields.integer("heartbeatMonotonicMs"),
+                        fields.positive("lease"),
+                        fields.positive("heartbeatInterval")),
+                new Published(
+                        fields.text("status"),
+                        fields.texts("fabrics"),
+                        fields.texts("allow"),
+                        fields.has("deny") ? fields.texts("deny") : List.of(),
+                        fields.texts("subscriptions")),
                 fields.text("language"),
                 fields.text("version"),
                 fields.has("features") ? fields.texts("features") : List.of(),

@@ -37,19 +37,27 @@ public record Fault(String code, String text, Map<String, Object> details, boole
     private static Fault refusal(String argument, WrongKindException wrong) {
         String expected = wrong.expected().name();
         String given = wrong.given().name();
-        return new Fault("INVALID_ARGUMENTS", "argument '" + argument + "' must be " + expected + ", not " + given,
-                Map.of("argument", argument, "expected", expected, "given", given), true);
+        return new Fault(
+                "INVALID_ARGUMENTS",
+                "argument '" + argument + "' must be " + expected + ", not " + given,
+                Map.of("argument", argument, "expected", expected, "given", given),
+                true);
     }
 
     /** The fault of what was thrown. */
     public static Fault of(Throwable failure) {
         Throwable known = failure instanceof CompletionException || failure instanceof ExecutionException
-                ? causeOf(failure) : failure;
+                ? causeOf(failure)
+                : failure;
         if (known instanceof SpeedException call && call.node() != null) {
-            return new Fault(FAILED, textOf(failure),
-                    Map.of("cause", call.code(), "node", call.node(), "service", call.service()), false);
+            return new Fault(
+                    FAILED,
+                    textOf(failure),
+                    Map.of("cause", call.code(), "node", call.node(), "service", call.service()),
+                    false);
         }
-        if (failure instanceof ApplicationException || failure instanceof InvalidArgumentsException
+        if (failure instanceof ApplicationException
+                || failure instanceof InvalidArgumentsException
                 || failure instanceof ExecutionFailedException) {
             CallException declared = (CallException) failure;
             return new Fault(declared.code(), declared.getMessage(), declared.details(), true);

@@ -58,7 +58,8 @@ public final class Hashes {
         private final MessageDigest outer;
 
         Hmac(byte[] key) {
-            byte[] block = Arrays.copyOf(key.length > BLOCK_BYTES ? Sha256.digest().digest(key) : key, BLOCK_BYTES);
+            byte[] block =
+                    Arrays.copyOf(key.length > BLOCK_BYTES ? Sha256.digest().digest(key) : key, BLOCK_BYTES);
             inner = padded(block, INNER);
             outer = padded(block, OUTER);
         }

@@ -34,7 +34,8 @@ public record Header(
 
     /** The same as if its payload, which lies in a slot, lay in it. */
     public Header with(int otherBytes) {
-        return new Header(type, flags & ~EnvelopeType.SLOTTED, sequence, timestampMs, otherBytes, source, target, keyId);
+        return new Header(
+                type, flags & ~EnvelopeType.SLOTTED, sequence, timestampMs, otherBytes, source, target, keyId);
     }
 
     /** Bytes of the whole envelope. */
@@ -76,8 +77,15 @@ public record Header(
         require(counts, "BAD_SEQUENCE", "generation and counter start at 1");
         long size = data.getLong(at + 24);
         require(size >= 0 && size <= Limits.MAX_PAYLOAD_BYTES, "TOO_LARGE", "payload over the limit");
-        return new Header(type, flags, sequence, data.getLong(at + 16), (int) size, NodeId.at(data, at + IDS_AT),
-                NodeId.at(data, at + IDS_AT + Limits.NODE_ID_BYTES), data.getLong(at + 64));
+        return new Header(
+                type,
+                flags,
+                sequence,
+                data.getLong(at + 16),
+                (int) size,
+                NodeId.at(data, at + IDS_AT),
+                NodeId.at(data, at + IDS_AT + Limits.NODE_ID_BYTES),
+                data.getLong(at + 64));
     }
 
     private static void require(boolean holds, String reason, String message) {

@@ -7,6 +7,7 @@ import speed.errors.InvalidNameException;
 public final class Hosts {
     /** The node of a root that carries to other hosts. */
     public static final String GATEWAY = "speedd.hosts";
+
     private static final int MAX_HOST_CHARACTERS = 32;
 
     private Hosts() {}
@@ -45,7 +46,9 @@ public final class Hosts {
 
     /** Whether this is the name of a host. */
     public static boolean isHost(String name) {
-        return !name.isEmpty() && name.length() <= MAX_HOST_CHARACTERS && isLetterOrDigit(name.charAt(0))
+        return !name.isEmpty()
+                && name.length() <= MAX_HOST_CHARACTERS
+                && isLetterOrDigit(name.charAt(0))
                 && name.chars().allMatch(one -> isLetterOrDigit(one) || one == '-' || one == '_');
     }
 

@@ -47,7 +47,8 @@ public final class KeyFile {
         try {
             byte[] key = Base64.getDecoder().decode(line);
             boolean canonical = Base64.getEncoder().encodeToString(key).equals(line);
-            require(key.length == Limits.KEY_BYTES && canonical,
+            require(
+                    key.length == Limits.KEY_BYTES && canonical,
                     "line " + number + " of the key file is not the Base64 of 32 bytes");
             return key;
         } catch (IllegalArgumentException notBase64) {

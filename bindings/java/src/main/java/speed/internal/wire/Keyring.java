@@ -28,7 +28,9 @@ public final class Keyring {
             }
             this.keys = keys.stream().map(byte[]::clone).toList();
             ids = keys.stream().mapToLong(Keyring::keyId).toArray();
-            registryKeys = this.keys.stream().map(key -> Hashes.hkdf(key, ascii("speed/1 registry"))).toList();
+            registryKeys = this.keys.stream()
+                    .map(key -> Hashes.hkdf(key, ascii("speed/1 registry")))
+                    .toList();
         }
 
         /** The MAC key of entries to write with. */
@@ -38,7 +40,9 @@ public final class Keyring {
 
         /** Their ids, in hexadecimal. */
         List<String> ids() {
-            return LongStream.of(ids).mapToObj(id -> HexFormat.of().toHexDigits(id)).toList();
+            return LongStream.of(ids)
+                    .mapToObj(id -> HexFormat.of().toHexDigits(id))
+                    .toList();
         }
 
         /** The id of the key that seals. */
@@ -65,7 +69,7 @@ public final class Keyring {
     }
 
     private volatile Keys now;
-    private volatile Runnable look = () -> { };
+    private volatile Runnable look = () -> {};
 
     public Keyring(List<byte[]> keys) {
         now = new Keys(keys);

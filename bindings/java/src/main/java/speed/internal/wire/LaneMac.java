@@ -32,7 +32,11 @@ public final class LaneMac {
         Keyring.Keys now = keyring.now();
         Derived found = derived;
         if (found == null || found.keys != now) {
-            found = new Derived(now, Keyring.laneKeys(now, source, target).stream().map(Hmac::new).toList());
+            found = new Derived(
+                    now,
+                    Keyring.laneKeys(now, source, target).stream()
+                            .map(Hmac::new)
+                            .toList());
             derived = found;
         }
         return found.macs;
@@ -47,7 +51,7 @@ public final class LaneMac {
     /** Whether the last 16 of the first {@code length} bytes are the MAC of those before, by any accepted key. */
     boolean verifies(byte[] data, int length) {
         byte[] found = Arrays.copyOfRange(data, length - BYTES, length);
-        return macs().stream().anyMatch(mac ->
-                MessageDigest.isEqual(found, Arrays.copyOf(mac.of(data, length - BYTES), BYTES)));
+        return macs().stream()
+                .anyMatch(mac -> MessageDigest.isEqual(found, Arrays.copyOf(mac.of(data, length - BYTES), BYTES)));
     }
 }

@@ -50,13 +50,19 @@ public final class LetterFile {
     // --- writing ---
 
     /** Writes a whole file. */
-    public static void write(DeadLetter letter, Payload payload, Keyring keyring, NodeId node,
-            Consumer<byte[]> random, Output output) throws java.io.IOException {
+    public static void write(
+            DeadLetter letter, Payload payload, Keyring keyring, NodeId node, Consumer<byte[]> random, Output output)
+            throws java.io.IOException {
         byte[] drawn = new byte[8];
         random.accept(drawn);
         byte[] keyId = keyring.keyId();
-        byte[] header = ByteBuffer.allocate(HEADER_BYTES).putInt(MAGIC).put((byte) 1).put(new byte[3])
-                .put(keyId).put(drawn).array();
+        byte[] header = ByteBuffer.allocate(HEADER_BYTES)
+                .putInt(MAGIC)
+                .put((byte) 1)
+                .put(new byte[3])
+                .put(keyId)
+                .put(drawn)
+                .array();
         LetterFile file = new LetterFile(header, keyring.deadLettersKey(keyId, node), random);
         output.write(header);
         long bytes = letter.payloadBytes();
@@ -77,7 +83,11 @@ public final class LetterFile {
     }
 
     private byte[] place(int number, boolean isLast) {
-        return ByteBuffer.allocate(HEADER_BYTES + 5).put(header).putInt(number).put((byte) (isLast ? 1 : 0)).array();
+        return ByteBuffer.allocate(HEADER_BYTES + 5)
+                .put(header)
+                .putInt(number)
+                .put((byte) (isLast ? 1 : 0))
+                .array();
     }
 
     // --- reading ---
@@ -90,7 +100,7 @@ public final class LetterFile {
             throw new WireException("BAD_PAYLOAD", "no dead letter of version 1");
         }
         byte[] key = keyring.deadLettersKey(Arrays.copyOfRange(header, 8, 8 + Limits.KEY_ID_BYTES), node);
-        LetterFile file = new LetterFile(header, key, nothing -> { });
+        LetterFile file = new LetterFile(header, key, nothing -> {});
         byte[] sealed = next(input);
         if (sealed == null) {
             throw new WireException("BAD_PAYLOAD", "a dead letter without a word");

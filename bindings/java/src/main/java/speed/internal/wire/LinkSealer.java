@@ -54,8 +54,15 @@ public final class LinkSealer {
         if (keys != keyring.now()) {
             take(keyring.now());
         }
-        Header header = new Header(type, flags, Sequence.of(generation, counter), timestampMs, payload.length,
-                source, target, keys.idNumber());
+        Header header = new Header(
+                type,
+                flags,
+                Sequence.of(generation, counter),
+                timestampMs,
+                payload.length,
+                source,
+                target,
+                keys.idNumber());
         header.put(into.bytes, at);
         putNonce(into, at + Header.NONCE_AT);
         into.bytes.put(at + Limits.AAD_BYTES, payload);

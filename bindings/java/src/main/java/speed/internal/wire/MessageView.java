@@ -205,22 +205,23 @@ public final class MessageView {
 
     /** Whether the payload's value is its bytes as they travelled. */
     public boolean isPlainBytes() {
-        return contentType().equals(Content.BYTES) && contentEncoding().equals("none")
-                && !isEncrypted();
+        return contentType().equals(Content.BYTES) && contentEncoding().equals("none") && !isEncrypted();
     }
 
     /** The payload's value, decoded anew each time; BAD_MESSAGE when it is not what its type says. */
     public Object payload() {
-        MessageRules.require(contentEncoding().equals("none"), "content_encoding",
+        MessageRules.require(
+                contentEncoding().equals("none"),
+                "content_encoding",
                 "is " + contentEncoding() + "; read the payload's bytes");
-        MessageRules.require(!isEncrypted(), "security.encryption",
-                "the payload is encrypted; read its bytes");
+        MessageRules.require(!isEncrypted(), "security.encryption", "the payload is encrypted; read its bytes");
         return decoded();
     }
 
     private Object decoded() {
         byte[] bytes = value == null ? data : value.get();
-        return value == null ? Content.decode(contentType(), typeUrl, bytes, payloadFrom, payloadLength)
+        return value == null
+                ? Content.decode(contentType(), typeUrl, bytes, payloadFrom, payloadLength)
                 : Content.decode(contentType(), typeUrl, bytes, 0, bytes.length);
     }
 
@@ -291,8 +292,12 @@ public final class MessageView {
 
         /** The parts of the text; later versions are read by their first 55 characters. BAD_MESSAGE otherwise. */
         public static TraceParent parse(String text) {
-            if (text.length() < LENGTH || !isHex(text, 0, 2) || !isHex(text, 53, 55)
-                    || text.charAt(2) != '-' || text.charAt(35) != '-' || text.charAt(52) != '-') {
+            if (text.length() < LENGTH
+                    || !isHex(text, 0, 2)
+                    || !isHex(text, 53, 55)
+                    || text.charAt(2) != '-'
+                    || text.charAt(35) != '-'
+                    || text.charAt(52) != '-') {
                 throw invalid("is not of the form 00-<32 hex>-<16 hex>-<2 hex>, in lower case");
             }
             boolean longer = text.length() > LENGTH;
@@ -310,8 +315,14 @@ public final class MessageView {
 
         /** Whether both ids have W3C form and are not all zero, and the flags are one byte. */
         public boolean isValid() {
-            return traceId.length() == 32 && spanId.length() == 16 && isHex(traceId, 0, 32) && isHex(spanId, 0, 16)
-                    && !traceId.equals("0".repeat(32)) && !spanId.equals("0".repeat(16)) && flags >= 0 && flags <= 255;
+            return traceId.length() == 32
+                    && spanId.length() == 16
+                    && isHex(traceId, 0, 32)
+                    && isHex(spanId, 0, 16)
+                    && !traceId.equals("0".repeat(32))
+                    && !spanId.equals("0".repeat(16))
+                    && flags >= 0
+                    && flags <= 255;
         }
 
         @Override

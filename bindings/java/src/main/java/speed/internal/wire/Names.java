@@ -14,8 +14,8 @@ public final class Names {
     public static final String TEMPORARY_PREFIX = ".tmp-";
     public static final String SEGMENT_INDEX = "index.sqlite";
 
-    private static final Set<String> RESERVED = Set.of(
-            REGISTRY, "speed.key", "speed.key.new", "journal", "topics", "bell", "inbox", "quarantine");
+    private static final Set<String> RESERVED =
+            Set.of(REGISTRY, "speed.key", "speed.key.new", "journal", "topics", "bell", "inbox", "quarantine");
     private static final Pattern DIGITS = Pattern.compile("[0-9]{2,10}");
     private static final Set<String> LETTER_STATES = Set.of("letter", "retry", "trying");
     private static final Pattern SHARDS = Pattern.compile("[0-9a-f]{32}\\.shards");
@@ -30,7 +30,8 @@ public final class Names {
     /** Returns the name if it is a node name. */
     public static String checkNode(String name) {
         if (name != null && RESERVED.contains(name)) {
-            throw new InvalidNameException("node name '" + name + "' is that of a file or directory of every root: choose another");
+            throw new InvalidNameException(
+                    "node name '" + name + "' is that of a file or directory of every root: choose another");
         }
         return check(name, "node name", Limits.MAX_NAME_BYTES, false);
     }
@@ -63,8 +64,7 @@ public final class Names {
     /** Returns the pattern if it grants one node or a family {@code name.*}; nothing grants everyone. */
     public static String checkGrant(String pattern) {
         if ("*".equals(pattern)) {
-            throw new InvalidNameException(
-                    "'*' would allow everyone: name each node, or a family such as 'etl.*'");
+            throw new InvalidNameException("'*' would allow everyone: name each node, or a family such as 'etl.*'");
         }
         checkNode(withoutFamily(pattern));
         return pattern;
@@ -96,8 +96,7 @@ public final class Names {
             throw new InvalidNameException(what + " is empty: " + RULE);
         }
         if (name.length() > limit) {
-            throw new InvalidNameException(
-                    what + " has " + name.length() + " characters; the limit is " + limit);
+            throw new InvalidNameException(what + " has " + name.length() + " characters; the limit is " + limit);
         }
         if (!isDotted(name, limit, topic)) {
             throw new InvalidNameException(what + " '" + name + "' is not allowed: " + RULE);
@@ -122,8 +121,11 @@ public final class Names {
     }
 
     private static boolean isWord(char one) {
-        return one >= 'a' && one <= 'z' || one >= 'A' && one <= 'Z' || one >= '0' && one <= '9'
-                || one == '_' || one == '-';
+        return one >= 'a' && one <= 'z'
+                || one >= 'A' && one <= 'Z'
+                || one >= '0' && one <= '9'
+                || one == '_'
+                || one == '-';
     }
 
     // --- paths of the registry ---

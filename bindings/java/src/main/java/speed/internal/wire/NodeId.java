@@ -33,7 +33,10 @@ public record NodeId(long high, long low) {
 
     /** The 16 bytes. */
     public byte[] bytes() {
-        return ByteBuffer.allocate(Limits.NODE_ID_BYTES).putLong(high).putLong(low).array();
+        return ByteBuffer.allocate(Limits.NODE_ID_BYTES)
+                .putLong(high)
+                .putLong(low)
+                .array();
     }
 
     /** The 32 hexadecimal digits, as in an entry. */

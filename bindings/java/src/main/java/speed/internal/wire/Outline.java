@@ -10,6 +10,7 @@ import speed.errors.WireException;
 public final class Outline {
     /** Who writes more is not to be paid for with time. */
     private static final int MAX_RECORDS = 64;
+
     private static final int METADATA = 1;
     private static final int MESSAGE_ID = 1;
 

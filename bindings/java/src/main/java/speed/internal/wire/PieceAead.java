@@ -48,8 +48,16 @@ public final class PieceAead {
         }
         into.bytes.put(begin, data, from, count);
         into.check(at, OVERHEAD + count);
-        Sodium.crypto_aead_chacha20poly1305_ietf_encrypt(into.address + begin, 0, into.address + begin, count,
-                named(name), name.length, 0, into.address + at, nativeKey.address);
+        Sodium.crypto_aead_chacha20poly1305_ietf_encrypt(
+                into.address + begin,
+                0,
+                into.address + begin,
+                count,
+                named(name),
+                name.length,
+                0,
+                into.address + at,
+                nativeKey.address);
         return OVERHEAD + count;
     }
 
@@ -67,9 +75,17 @@ public final class PieceAead {
         int count = size - Limits.NONCE_BYTES;
         if (nativeKey != null) {
             sealed.check(at, size);
-            return Sodium.crypto_aead_chacha20poly1305_ietf_decrypt(sealed.address + begin, 0, 0,
-                    sealed.address + begin, count, named(name), name.length, sealed.address + at,
-                    nativeKey.address) == 0;
+            return Sodium.crypto_aead_chacha20poly1305_ietf_decrypt(
+                            sealed.address + begin,
+                            0,
+                            0,
+                            sealed.address + begin,
+                            count,
+                            named(name),
+                            name.length,
+                            sealed.address + at,
+                            nativeKey.address)
+                    == 0;
         }
         sealed.bytes.get(at, nonce);
         byte[] opened = transformed(Cipher.DECRYPT_MODE, sealed.copy(begin, count), 0, count, name);

@@ -73,7 +73,8 @@ public final class Plain {
     private static String decimal(BigDecimal number, Object path) {
         long digits = Math.max((long) number.precision() - number.scale(), 1) + Math.max(number.scale(), 0);
         if (digits + "-.".length() > MAX_DECIMAL_CHARACTERS) {
-            throw new UnserialisableException(path + " is a decimal of more than " + MAX_DECIMAL_CHARACTERS + " characters");
+            throw new UnserialisableException(
+                    path + " is a decimal of more than " + MAX_DECIMAL_CHARACTERS + " characters");
         }
         return number.toPlainString();
     }
@@ -96,7 +97,8 @@ public final class Plain {
     /** With seconds, which other languages expect; the rest is rounded down to microseconds. */
     private static String time(LocalTime time) {
         int microseconds = time.getNano() / 1000;
-        String seconds = String.format(Locale.ROOT, "%02d:%02d:%02d", time.getHour(), time.getMinute(), time.getSecond());
+        String seconds =
+                String.format(Locale.ROOT, "%02d:%02d:%02d", time.getHour(), time.getMinute(), time.getSecond());
         return microseconds == 0 ? seconds : seconds + String.format(Locale.ROOT, ".%06d", microseconds);
     }
 }

@@ -35,8 +35,12 @@ record RecordShape(List<RecordComponent> components, List<Method> accessors, Con
         Class<?>[] types = components.stream().map(RecordComponent::getType).toArray(Class<?>[]::new);
         try {
             Constructor<?> constructor = opened(type, type.getDeclaredConstructor(types));
-            return new RecordShape(components,
-                    components.stream().map(one -> opened(type, one.getAccessor())).toList(), constructor);
+            return new RecordShape(
+                    components,
+                    components.stream()
+                            .map(one -> opened(type, one.getAccessor()))
+                            .toList(),
+                    constructor);
         } catch (NoSuchMethodException impossible) {
             throw new IllegalStateException(impossible);
         }
@@ -44,8 +48,8 @@ record RecordShape(List<RecordComponent> components, List<Method> accessors, Con
 
     private static <T extends AccessibleObject> T opened(Class<?> type, T member) {
         if (!member.trySetAccessible()) {
-            throw new ConfigurationException("record " + type.getName() + " cannot be read: its module must open package "
-                    + type.getPackageName() + " to module speed");
+            throw new ConfigurationException("record " + type.getName()
+                    + " cannot be read: its module must open package " + type.getPackageName() + " to module speed");
         }
         return member;
     }

@@ -19,6 +19,7 @@ public final class RecordWalk {
 
     /** Of the present record: its number and wire type, where its value begins, and the value of a varint. */
     public int field;
+
     public int type;
     public int value;
     public long number;

@@ -18,8 +18,13 @@ import speed.errors.WireException;
  */
 final class Records {
     /** Which numbers of a message are text, bytes to keep, numbers, nested messages, maps, and repeated fields. */
-    record Shape(Set<Integer> texts, Set<Integer> bytes, Set<Integer> numbers, Map<Integer, Shape> messages,
-            Map<Integer, Shape> maps, Map<Integer, Shape> lists) {
+    record Shape(
+            Set<Integer> texts,
+            Set<Integer> bytes,
+            Set<Integer> numbers,
+            Map<Integer, Shape> messages,
+            Map<Integer, Shape> maps,
+            Map<Integer, Shape> lists) {
         static Shape of(Set<Integer> texts, Set<Integer> bytes, Set<Integer> numbers) {
             return new Shape(texts, bytes, numbers, Map.of(), Map.of(), Map.of());
         }
@@ -43,8 +48,7 @@ final class Records {
 
     private static final Shape TEXT_ENTRY = Shape.ofTexts(1, 2);
     private static final Shape BYTES_ENTRY = Shape.of(Set.of(1), Set.of(2), Set.of());
-    private static final Shape METADATA =
-            Shape.of(Set.of(1, 2, 3, 9, 10, 11, 12), Set.of(), Set.of(4, 5, 6, 7, 8, 13));
+    private static final Shape METADATA = Shape.of(Set.of(1, 2, 3, 9, 10, 11, 12), Set.of(), Set.of(4, 5, 6, 7, 8, 13));
     private static final Shape RECIPIENT = Shape.of(Set.of(1), Set.of(2, 3), Set.of());
     private static final Shape ENCRYPTION =
             Shape.of(Set.of(1, 3, 4, 8), Set.of(5, 6), Set.of(2)).withLists(Map.of(9, RECIPIENT));
@@ -54,6 +58,7 @@ final class Records {
             Shape.of(Set.of(1, 2, 3), Set.of(), Set.of(4)).withMaps(Map.of(5, TEXT_ENTRY, 6, TEXT_ENTRY));
     /** The items of a repeated text field. */
     private static final Shape TEXT = Shape.ofTexts();
+
     private static final Shape SCHEMA = Shape.ofTexts(1, 2, 3, 4, 5, 6).withLists(Map.of(7, TEXT));
 
     /** A MessageEnvelope without its payload. */

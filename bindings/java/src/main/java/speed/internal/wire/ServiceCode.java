@@ -21,7 +21,7 @@ public final class ServiceCode {
             "LEAVING",
             "REPLACED"
             // end of what is generated
-    );
+            );
 
     private ServiceCode() {}
 
@@ -38,8 +38,8 @@ public final class ServiceCode {
     /** Why a code can be none of a service. */
     public static String refused(String code) {
         String shown = Printable.text(code.substring(0, Math.min(code.length(), SHOWN_CHARACTERS)));
-        return "error code '" + shown + "' cannot be used: take a capital letter, then up to 63 of A-Z, 0-9 and _, or one of"
-                + " SPEED's";
+        return "error code '" + shown
+                + "' cannot be used: take a capital letter, then up to 63 of A-Z, 0-9 and _, or one of" + " SPEED's";
     }
 
     /** A code of a service's own as it travels. */

@@ -56,10 +56,16 @@ public final class SignedParts {
     /** The message with a signature as the last record of its one security context; it replaces any other. */
     public static byte[] withSignature(byte[] message, byte[] signature) {
         byte[] unsigned = kept(joined(message), record -> !record.is(SIGNATURE));
-        byte[] security = new RecordWriter().raw(unsigned, 0, unsigned.length).record(SIGNATURE, signature).toByteArray();
+        byte[] security = new RecordWriter()
+                .raw(unsigned, 0, unsigned.length)
+                .record(SIGNATURE, signature)
+                .toByteArray();
         byte[] rest = kept(message, record -> !record.is(SECURITY));
         int place = afterMetadata(rest);
-        return new RecordWriter().raw(rest, 0, place).record(SECURITY, security).raw(rest, place, rest.length)
+        return new RecordWriter()
+                .raw(rest, 0, place)
+                .record(SECURITY, security)
+                .raw(rest, place, rest.length)
                 .toByteArray();
     }
 

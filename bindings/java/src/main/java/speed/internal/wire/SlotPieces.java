@@ -89,8 +89,8 @@ public final class SlotPieces {
         int size = dataBytes(index);
         sealed.check(0, size + Limits.TAG_BYTES);
         if (secrets == null) {
-            byte[] opened = transformed(
-                    Cipher.DECRYPT_MODE, index, ByteBuffer.wrap(sealed.copy(0, size + Limits.TAG_BYTES)));
+            byte[] opened =
+                    transformed(Cipher.DECRYPT_MODE, index, ByteBuffer.wrap(sealed.copy(0, size + Limits.TAG_BYTES)));
             if (opened != null) {
                 System.arraycopy(opened, 0, payload, dataAt(index), size);
             }
@@ -98,8 +98,17 @@ public final class SlotPieces {
         }
         scratch.check(0, size);
         putNonce(index);
-        boolean verified = Sodium.crypto_aead_chacha20poly1305_ietf_decrypt(scratch.address, 0, 0, sealed.address,
-                size + Limits.TAG_BYTES, 0, 0, secrets.address, secrets.address + KEY_AT) == 0;
+        boolean verified = Sodium.crypto_aead_chacha20poly1305_ietf_decrypt(
+                        scratch.address,
+                        0,
+                        0,
+                        sealed.address,
+                        size + Limits.TAG_BYTES,
+                        0,
+                        0,
+                        secrets.address,
+                        secrets.address + KEY_AT)
+                == 0;
         Reference.reachabilityFence(this);
         if (verified) {
             scratch.bytes.get(0, payload, dataAt(index), size);

@@ -28,12 +28,26 @@ public final class Sodium {
     static native int sodium_init();
 
     static native int crypto_aead_chacha20poly1305_ietf_encrypt(
-            long sealed, long sealedLength, long message, long messageBytes, long ad, long adBytes,
-            long unused, long nonce, long key);
+            long sealed,
+            long sealedLength,
+            long message,
+            long messageBytes,
+            long ad,
+            long adBytes,
+            long unused,
+            long nonce,
+            long key);
 
     static native int crypto_aead_chacha20poly1305_ietf_decrypt(
-            long message, long messageLength, long unused, long sealed, long sealedBytes, long ad, long adBytes,
-            long nonce, long key);
+            long message,
+            long messageLength,
+            long unused,
+            long sealed,
+            long sealedBytes,
+            long ad,
+            long adBytes,
+            long nonce,
+            long key);
 
     /**
      * Ed25519 and ChaCha20-Poly1305 of libsodium on arrays: the bytes of the JDK's, of signatures fifteen and of ciphers four
@@ -95,11 +109,25 @@ public final class Sodium {
                 byte[] signature, byte[] message, long messageBytes, byte[] publicKey);
 
         private static native int crypto_aead_chacha20poly1305_ietf_encrypt(
-                byte[] sealed, long sealedLength, byte[] message, long messageBytes, byte[] ad, long adBytes,
-                long unused, byte[] nonce, byte[] key);
+                byte[] sealed,
+                long sealedLength,
+                byte[] message,
+                long messageBytes,
+                byte[] ad,
+                long adBytes,
+                long unused,
+                byte[] nonce,
+                byte[] key);
 
         private static native int crypto_aead_chacha20poly1305_ietf_decrypt(
-                byte[] message, long messageLength, long unused, byte[] sealed, long sealedBytes, byte[] ad, long adBytes,
-                byte[] nonce, byte[] key);
+                byte[] message,
+                long messageLength,
+                long unused,
+                byte[] sealed,
+                long sealedBytes,
+                byte[] ad,
+                long adBytes,
+                byte[] nonce,
+                byte[] key);
     }
 }

@@ -27,6 +27,7 @@ public record SpcHead(
         int argumentsAt) {
     /** A first key and an id of the longest kind lie within so many bytes. */
     private static final int ID_BYTES = 256;
+
     private static final int MAX_GENERATION = (1 << Limits.GENERATION_BITS) - 1;
 
     /** Checks and reads a head; BAD_PAYLOAD names the field. */
@@ -41,9 +42,17 @@ public record SpcHead(
         String bootId = fields.get("bootId") == null ? null : Payloads.text(fields, "bootId");
         Long bootDeadline = fields.get("bootDeadline") == null ? null : time(fields, "bootDeadline");
         boolean onBoot = bootId != null && bootDeadline != null; // each is checked where it stands alone, too
-        return new SpcHead(Payloads.requestId(fields), service, caller, generation(fields), time(fields, "deadline"),
-                onBoot ? bootId : "", onBoot ? bootDeadline : 0,
-                fields.get("traceparent") == null ? null : Payloads.text(fields, "traceparent"), isRepeated(fields), head.at());
+        return new SpcHead(
+                Payloads.requestId(fields),
+                service,
+                caller,
+                generation(fields),
+                time(fields, "deadline"),
+                onBoot ? bootId : "",
+                onBoot ? bootDeadline : 0,
+                fields.get("traceparent") == null ? null : Payloads.text(fields, "traceparent"),
+                isRepeated(fields),
+                head.at());
     }
 
     private static int generation(Map<Object, Object> fields) {

@@ -57,8 +57,18 @@ public record SpcRequest(
     /** The same request for another generation of its receiver; {@code isRepeated}: an earlier one may have run it. */
     public static byte[] readdressed(byte[] payload, int generation, boolean isRepeated) {
         SpcHead head = SpcHead.decode(payload);
-        byte[] front = new SpcRequest(head.requestId(), head.service(), Map.of(), head.caller(), generation, head.deadlineMs(),
-                head.bootId(), head.bootDeadlineMs(), head.traceparent(), isRepeated || head.repeated()).encode();
+        byte[] front = new SpcRequest(
+                        head.requestId(),
+                        head.service(),
+                        Map.of(),
+                        head.caller(),
+                        generation,
+                        head.deadlineMs(),
+                        head.bootId(),
+                        head.bootDeadlineMs(),
+                        head.traceparent(),
+                        isRepeated || head.repeated())
+                .encode();
         int begins = front.length - 1; // the last byte is the empty map of arguments
         byte[] whole = Arrays.copyOf(front, begins + payload.length - head.argumentsAt());
         System.arraycopy(payload, head.argumentsAt(), whole, begins, payload.length - head.argumentsAt());
@@ -68,7 +78,16 @@ public record SpcRequest(
     /** Checks and reads a payload; BAD_PAYLOAD names the field. */
     public static SpcRequest decode(byte[] payload) {
         SpcHead head = SpcHead.decode(payload);
-        return new SpcRequest(head.requestId(), head.service(), head.arguments(payload, false), head.caller(),
-                head.generation(), head.deadlineMs(), head.bootId(), head.bootDeadlineMs(), head.traceparent(), head.repeated());
+        return new SpcRequest(
+                head.requestId(),
+                head.service(),
+                head.arguments(payload, false),
+                head.caller(),
+                head.generation(),
+                head.deadlineMs(),
+                head.bootId(),
+                head.bootDeadlineMs(),
+                head.traceparent(),
+                head.repeated());
     }
 }

@@ -7,8 +7,7 @@ import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 
 /** One SPC_RESPONSE payload; {@code errorCode} is null for a success, the other fields then say nothing. */
-public record SpcResponse(
-        String requestId, Object result, String errorCode, String errorMessage, Map<?, ?> details) {
+public record SpcResponse(String requestId, Object result, String errorCode, String errorMessage, Map<?, ?> details) {
     private static final String REPLACED = "REPLACED";
     private static final int MOST_REPLACED_BYTES = 1024;
 
@@ -18,8 +17,12 @@ public record SpcResponse(
 
     /** An error, whatever a program made of it: no code is INTERNAL_ERROR, a text is cut, null is nothing. */
     public static SpcResponse error(String requestId, String code, String message, Map<?, ?> details) {
-        return new SpcResponse(requestId, null, code == null || code.isEmpty() ? "INTERNAL_ERROR" : code,
-                Values.shortened(message), details == null ? Map.of() : details);
+        return new SpcResponse(
+                requestId,
+                null,
+                code == null || code.isEmpty() ? "INTERNAL_ERROR" : code,
+                Values.shortened(message),
+                details == null ? Map.of() : details);
     }
 
     public boolean isSuccess() {
@@ -55,12 +58,14 @@ public record SpcResponse(
     private byte[] withoutDetails(String why) {
         String note = " (its details were left out: " + why + ")";
         int room = Limits.MAX_ERROR_CHARACTERS - note.codePointCount(0, note.length());
-        return error(requestId, errorCode, Values.shortened(errorMessage, Math.max(0, room)) + note, Map.of()).encode();
+        return error(requestId, errorCode, Values.shortened(errorMessage, Math.max(0, room)) + note, Map.of())
+                .encode();
     }
 
     /** Whether a response says that its request was for another generation of the node. */
     public static boolean saysReplaced(byte[] payload) {
-        if (payload.length > MOST_REPLACED_BYTES || !new String(payload, StandardCharsets.ISO_8859_1).contains(REPLACED)) {
+        if (payload.length > MOST_REPLACED_BYTES
+                || !new String(payload, StandardCharsets.ISO_8859_1).contains(REPLACED)) {
             return false;
         }
         try {
@@ -101,7 +106,6 @@ public record SpcResponse(
         if (code.isEmpty() || details != null && !(details instanceof Map<?, ?>)) {
             throw new WireException("BAD_PAYLOAD", "errorCode is empty, or details is no map");
         }
-        return new SpcResponse(
-                requestId, null, code, message, details == null ? Map.of() : (Map<?, ?>) details);
+        return new SpcResponse(requestId, null, code, message, details == null ? Map.of() : (Map<?, ?>) details);
     }
 }

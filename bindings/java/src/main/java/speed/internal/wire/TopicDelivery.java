@@ -16,8 +16,15 @@ import speed.internal.access.InternalFactory;
  * @param attempts how often it was delivered to its subscription; 0 for readers
  * @param metadata what the record says beside the payload
  */
-public record TopicDelivery(String topic, String lane, long epoch, long offset, int attempts, long recordedAtMs,
-        TopicRecord record, Metadata metadata) {
+public record TopicDelivery(
+        String topic,
+        String lane,
+        long epoch,
+        long offset,
+        int attempts,
+        long recordedAtMs,
+        TopicRecord record,
+        Metadata metadata) {
     public static final InternalFactory<Function<TopicDelivery, ?>> MESSAGES =
             new InternalFactory<>("speed.topics.TopicMessage");
 
@@ -27,8 +34,15 @@ public record TopicDelivery(String topic, String lane, long epoch, long offset, 
     public static TopicDelivery of(String topic, String lane, long epoch, Object answered) {
         List<?> row = row(answered, 4);
         TopicRecord record = TopicRecord.read(as(row.get(3), byte[].class));
-        return new TopicDelivery(topic, lane, epoch, as(row.get(0), Long.class), as(row.get(1), Integer.class),
-                as(row.get(2), Long.class), record, Metadata.of(record));
+        return new TopicDelivery(
+                topic,
+                lane,
+                epoch,
+                as(row.get(0), Long.class),
+                as(row.get(1), Integer.class),
+                as(row.get(2), Long.class),
+                record,
+                Metadata.of(record));
     }
 
     /**
@@ -43,8 +57,11 @@ public record TopicDelivery(String topic, String lane, long epoch, long offset, 
             String key, Map<String, String> properties, String publisher, String producer, Origin origin) {
         static Metadata of(TopicRecord record) {
             Map<Object, Object> about = record.about();
-            return new Metadata(about.get("key") == null ? null : as(about.get("key"), String.class), properties(about),
-                    text(about, "publisher"), text(about, "producer"),
+            return new Metadata(
+                    about.get("key") == null ? null : as(about.get("key"), String.class),
+                    properties(about),
+                    text(about, "publisher"),
+                    text(about, "producer"),
                     record.type() == TopicRecord.DEAD_LETTER ? Origin.of(about.get("origin")) : null);
         }
 
@@ -67,7 +84,8 @@ public record TopicDelivery(String topic, String lane, long epoch, long offset, 
                 return null;
             }
             List<?> parts = row(given, 3);
-            return new Origin(as(parts.get(0), String.class), as(parts.get(1), Long.class), as(parts.get(2), String.class));
+            return new Origin(
+                    as(parts.get(0), String.class), as(parts.get(1), Long.class), as(parts.get(2), String.class));
         }
     }
 

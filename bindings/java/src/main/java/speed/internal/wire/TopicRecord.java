@@ -32,8 +32,13 @@ public record TopicRecord(
             throw new WireException("BAD_JOURNAL", "no head of a message of version 1");
         }
         byte[] metadata = Arrays.copyOfRange(data, HEAD_BYTES, (int) end);
-        return new TopicRecord(type, Short.toUnsignedInt(head.getShort(2)), Integer.toUnsignedLong(head.getInt(4)),
-                head.getLong(8), head.getLong(16), ValueReader.decodeMap(metadata, WHAT),
+        return new TopicRecord(
+                type,
+                Short.toUnsignedInt(head.getShort(2)),
+                Integer.toUnsignedLong(head.getInt(4)),
+                head.getLong(8),
+                head.getLong(16),
+                ValueReader.decodeMap(metadata, WHAT),
                 Arrays.copyOfRange(data, (int) end, data.length));
     }
 

@@ -23,12 +23,12 @@ import speed.errors.UnserialisableException;
 public final class Values {
     /** Instants lie in the years 1 to 9999, which every language has. */
     static final long FIRST_SECOND = -62_135_596_800L;
+
     static final long LAST_SECOND = 253_402_300_799L;
 
     private static final BigInteger TWO_64 = BigInteger.ONE.shiftLeft(64);
-    private static final MessagePack.PackerConfig CONFIG = new MessagePack.PackerConfig()
-            .withBufferSize(1024)
-            .withStr8FormatSupport(true);
+    private static final MessagePack.PackerConfig CONFIG =
+            new MessagePack.PackerConfig().withBufferSize(1024).withStr8FormatSupport(true);
 
     private final MessageBufferPacker packer;
     /** Items that lists and maps may still hold, inside each other or not. */

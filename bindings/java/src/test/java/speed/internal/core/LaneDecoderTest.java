@@ -68,8 +68,7 @@ class LaneDecoderTest {
             LaneDecoder.Scan scan;
             do {
                 Block window = Block.of(lane.copy(consumed, Math.max(1, arrived - consumed)));
-                scan = decoder.scan(
-                        new LaneDecoder.Window(window, arrived - consumed, consumed, 1, last, last), LIMIT);
+                scan = decoder.scan(new LaneDecoder.Window(window, arrived - consumed, consumed, 1, last, last), LIMIT);
                 scan.items().forEach(item -> {
                     if (item instanceof LaneDecoder.Opened opened) {
                         found.add(opened.header().sequence());

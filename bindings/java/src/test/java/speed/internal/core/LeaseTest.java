@@ -13,7 +13,6 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.function.Executable;
-import speed.internal.core.AccessPolicy;
 import speed.errors.ConfigurationException;
 import speed.errors.InvalidNameException;
 import speed.internal.core.LaneDecoder.LinkReceiver;
@@ -28,8 +27,16 @@ class LeaseTest {
     private static final Entry ENTRY = entry("boot", HEARTBEAT, 30_000);
 
     private static Entry entry(String boot, long heartbeat, long lease) {
-        return new Entry("a", 1, new Entry.Process(1, 1, "ns", "host", boot), new Entry.Times(0, 0, heartbeat, lease, 5_000),
-                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()), "java", "1", List.of(), false);
+        return new Entry(
+                "a",
+                1,
+                new Entry.Process(1, 1, "ns", "host", boot),
+                new Entry.Times(0, 0, heartbeat, lease, 5_000),
+                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()),
+                "java",
+                "1",
+                List.of(),
+                false);
     }
 
     /** */
@@ -61,8 +68,12 @@ class LeaseTest {
     Stream<DynamicTest> anObserverSaysWhatTheContractSays() {
         return Contract.vectors("leases").each("judged", one -> {
             Entry entry = entry(one.text("boot"), one.number("heartbeat"), one.number("lease"));
-            Verdict verdict = Lease.judge(entry, one.text("observer"), one.number("now"),
-                    one.text("process").equals("gone"), one.number("unchanged"));
+            Verdict verdict = Lease.judge(
+                    entry,
+                    one.text("observer"),
+                    one.number("now"),
+                    one.text("process").equals("gone"),
+                    one.number("unchanged"));
             assertEquals(Verdict.valueOf(one.text("verdict").toUpperCase(Locale.ROOT)), verdict);
         });
     }

@@ -38,8 +38,10 @@ class LogTest {
     @Test
     void noOtherClassHasALogger() throws IOException {
         try (Stream<Path> files = Files.walk(Path.of("src/main/java"))) {
-            List<String> having = files.filter(file -> file.toString().endsWith(".java")).filter(LogTest::namesLoggers)
-                    .map(file -> file.getFileName().toString()).toList();
+            List<String> having = files.filter(file -> file.toString().endsWith(".java"))
+                    .filter(LogTest::namesLoggers)
+                    .map(file -> file.getFileName().toString())
+                    .toList();
             assertEquals(List.of("Log.java"), having);
         }
     }

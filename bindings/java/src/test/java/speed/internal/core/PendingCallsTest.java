@@ -41,9 +41,13 @@ class PendingCallsTest {
         add(ONE, 5_000_000_000L, "billing");
         add(TWO, 9_000_000_000L, "billing");
         assertEquals(List.of(), calls.expire(4_999_999_999L));
-        assertEquals(List.of(ONE), calls.expire(5_000_000_000L).stream().map(Call::key).toList());
+        assertEquals(
+                List.of(ONE),
+                calls.expire(5_000_000_000L).stream().map(Call::key).toList());
         assertEquals(9_000_000_000L, calls.nextDeadline());
-        assertEquals(List.of(TWO), calls.expire(9_000_000_000L).stream().map(Call::key).toList());
+        assertEquals(
+                List.of(TWO),
+                calls.expire(9_000_000_000L).stream().map(Call::key).toList());
         assertTrue(calls.isEmpty());
         assertEquals(Long.MAX_VALUE, calls.nextDeadline());
     }

@@ -63,8 +63,8 @@ class SchedulerTest {
         }
 
         private String request(Contract step) {
-            Scheduler.Admitted<String> admitted = scheduler.request(
-                    step.text("sender"), step.text("id"), step.text("id"), nanos(step, "deadline"));
+            Scheduler.Admitted<String> admitted =
+                    scheduler.request(step.text("sender"), step.text("id"), step.text("id"), nanos(step, "deadline"));
             if (admitted.admission() == Scheduler.Admission.WAITING) {
                 works.put(step.text("id"), admitted.work());
             }
@@ -73,8 +73,14 @@ class SchedulerTest {
 
         private String message(Contract step) {
             Object order = step.get("order") == null ? step.text("sender") : step.get("order");
-            Work<String> work = scheduler.message(step.text("sender"), step.text("id"), nanos(step, "now"),
-                    (int) step.number("priority"), order, (Boolean) step.get("event"), (Boolean) step.get("claimed"));
+            Work<String> work = scheduler.message(
+                    step.text("sender"),
+                    step.text("id"),
+                    nanos(step, "now"),
+                    (int) step.number("priority"),
+                    order,
+                    (Boolean) step.get("event"),
+                    (Boolean) step.get("claimed"));
             if (work == null) {
                 return "leaving";
             }
@@ -89,14 +95,26 @@ class SchedulerTest {
 
         private Map<String, List<String>> forget(Contract step) {
             List<Work<String>> works = scheduler.forget(step.text("sender"), any -> true);
-            return Map.of("waiting", names(works.stream().filter(work -> work.state() == Work.State.ENDED).toList()),
-                    "running", names(works.stream().filter(work -> work.state() != Work.State.ENDED).toList()));
+            return Map.of(
+                    "waiting",
+                    names(works.stream()
+                            .filter(work -> work.state() == Work.State.ENDED)
+                            .toList()),
+                    "running",
+                    names(works.stream()
+                            .filter(work -> work.state() != Work.State.ENDED)
+                            .toList()));
         }
 
         private Map<String, List<String>> expire(Contract step) {
             Scheduler.Overdue<String> found = scheduler.expire(nanos(step, "now"));
-            return Map.of("waiting", names(found.waiting()), "running", names(found.running()),
-                    "unclaimed", names(found.unclaimed()));
+            return Map.of(
+                    "waiting",
+                    names(found.waiting()),
+                    "running",
+                    names(found.running()),
+                    "unclaimed",
+                    names(found.unclaimed()));
         }
     }
 

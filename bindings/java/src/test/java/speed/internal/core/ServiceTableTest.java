@@ -22,14 +22,19 @@ class ServiceTableTest {
 
     private Response invoke(String service, String caller) {
         ServiceTable.Found found = services.find(service, caller);
-        return found.refusal() != null ? found.refusal() : ServiceTable.invoke(found.service(),
-                new Request(service, Map.of(), caller, "request-1", 0, null), failure -> { });
+        return found.refusal() != null
+                ? found.refusal()
+                : ServiceTable.invoke(
+                        found.service(), new Request(service, Map.of(), caller, "request-1", 0, null), failure -> {});
     }
 
     @Test
     void aResultOrAResponseIsTheAnswer() {
         services.register("result", request -> 42, ServiceOptions.DEFAULT);
-        services.register("response", request -> Response.error("INVALID_ARGUMENTS", "no", Map.of("a", 1)), ServiceOptions.DEFAULT);
+        services.register(
+                "response",
+                request -> Response.error("INVALID_ARGUMENTS", "no", Map.of("a", 1)),
+                ServiceOptions.DEFAULT);
         assertEquals(42, invoke("result", "analytics").result());
         assertEquals("INVALID_ARGUMENTS", invoke("response", "analytics").errorCode());
     }
@@ -55,15 +60,24 @@ class ServiceTableTest {
     /** A nested time-out must not look like a time-out of this call. */
     @Test
     void whatAServiceThrowsIsAnErrorWithoutATrace() {
-        services.register("nested", request -> {
-            throw new CallTimeoutException("too late");
-        }, ServiceOptions.DEFAULT);
-        services.register("silent", request -> {
-            throw new StackOverflowError();
-        }, ServiceOptions.DEFAULT);
-        services.register("picky", request -> {
-            throw new InvalidArgumentsException("amount must be positive", Map.of("argument", "amount"));
-        }, ServiceOptions.DEFAULT);
+        services.register(
+                "nested",
+                request -> {
+                    throw new CallTimeoutException("too late");
+                },
+                ServiceOptions.DEFAULT);
+        services.register(
+                "silent",
+                request -> {
+                    throw new StackOverflowError();
+                },
+                ServiceOptions.DEFAULT);
+        services.register(
+                "picky",
+                request -> {
+                    throw new InvalidArgumentsException("amount must be positive", Map.of("argument", "amount"));
+                },
+                ServiceOptions.DEFAULT);
         assertEquals("TIMEOUT", invoke("nested", "analytics").details().get("cause"));
         assertEquals("StackOverflowError", invoke("silent", "analytics").errorMessage());
         assertEquals(Map.of("argument", "amount"), invoke("picky", "analytics").details());
@@ -95,9 +109,12 @@ class ServiceTableTest {
 
     @Test
     void aFailureThatFailsToSayWhyIsAnErrorOfItsKind() {
-        services.register("speechless", request -> {
-            throw new Speechless();
-        }, ServiceOptions.DEFAULT);
+        services.register(
+                "speechless",
+                request -> {
+                    throw new Speechless();
+                },
+                ServiceOptions.DEFAULT);
         Response answer = invoke("speechless", "analytics");
         assertEquals(List.of("EXECUTION_FAILED", "Speechless"), List.of(answer.errorCode(), answer.errorMessage()));
     }

@@ -24,7 +24,8 @@ class TextsTest {
         assertEquals(texts.size(), WRITTEN.size());
         for (Contract one : texts) {
             String expected = (String) one.get("text");
-            Object[] given = ((List<?>) one.get("given")).stream().map(name -> "<" + name + ">").toArray();
+            Object[] given = ((List<?>) one.get("given"))
+                    .stream().map(name -> "<" + name + ">").toArray();
             for (Object name : (List<?>) one.get("given")) {
                 expected = expected.replace("{" + name + "}", "<" + name + ">");
             }

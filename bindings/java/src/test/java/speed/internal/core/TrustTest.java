@@ -17,15 +17,15 @@ class TrustTest {
     private static final Contract VECTORS = Contract.vectors("trust");
 
     private static Trust.Step step(Contract one) {
-        List<byte[]> lists = ((List<?>) one.get("lists")).stream()
-                .map(list -> HexFormat.of().parseHex((String) list)).toList();
-        return new Trust.Step((int) one.number("owner"), (int) one.number("group"),
-                Integer.parseInt(one.text("mode"), 8), lists);
+        List<byte[]> lists = ((List<?>) one.get("lists"))
+                .stream().map(list -> HexFormat.of().parseHex((String) list)).toList();
+        return new Trust.Step(
+                (int) one.number("owner"), (int) one.number("group"), Integer.parseInt(one.text("mode"), 8), lists);
     }
 
     private static Trust.Who who(Contract one) {
-        Set<Integer> groups = ((List<?>) one.get("groups")).stream()
-                .map(group -> ((Long) group).intValue()).collect(Collectors.toSet());
+        Set<Integer> groups = ((List<?>) one.get("groups"))
+                .stream().map(group -> ((Long) group).intValue()).collect(Collectors.toSet());
         return new Trust.Who((int) one.number("user"), groups);
     }
 
@@ -40,7 +40,8 @@ class TrustTest {
 
     @TestFactory
     Stream<DynamicTest> aRootIsPrivateOrOfTheRequestedGroup() {
-        return VECTORS.each("roots", one -> assertEquals(verdict(one),
-                Trust.ofRoot(step(one), who(one), (Boolean) one.get("inside"))));
+        return VECTORS.each(
+                "roots",
+                one -> assertEquals(verdict(one), Trust.ofRoot(step(one), who(one), (Boolean) one.get("inside"))));
     }
 }

@@ -27,18 +27,20 @@ class MessageProtectionTest {
     }
 
     private static MessageView classified(String level) {
-        MessageDraft draft = new MessageDraft("id-1", "orders.created", "default", 1, "billing", MessageDraft.Options.NONE);
+        MessageDraft draft =
+                new MessageDraft("id-1", "orders.created", "default", 1, "billing", MessageDraft.Options.NONE);
         Security context = new Security("billing", "", "", "", false, level, null);
         return message(draft.encode(Content.of("4111"), context, NO_SCHEMA));
     }
 
     @TestFactory
     Stream<DynamicTest> aConfidentialMessageInTheClearIsRefused() {
-        return Stream.of("confidential", "restricted", "cosmic").map(level -> DynamicTest.dynamicTest(level, () -> {
-            MessageView message = classified(level);
-            WireException refused = assertThrows(WireException.class, () -> node.open(message, "billing"));
-            assertEquals("NOT_ENCRYPTED", refused.reason());
-        }));
+        return Stream.of("confidential", "restricted", "cosmic")
+                .map(level -> DynamicTest.dynamicTest(level, () -> {
+                    MessageView message = classified(level);
+                    WireException refused = assertThrows(WireException.class, () -> node.open(message, "billing"));
+                    assertEquals("NOT_ENCRYPTED", refused.reason());
+                }));
     }
 
     @Test

@@ -44,7 +44,9 @@ class AuditLinesTest {
     /** The id in each line of a file. */
     private List<Object> ids(String ending) throws IOException {
         return Files.readAllLines(Path.of(path() + ending)).stream()
-                .map(one -> ((Map<?, ?>) Json.parse(one)).get("message_id")).<Object>map(id -> id).toList();
+                .map(one -> ((Map<?, ?>) Json.parse(one)).get("message_id"))
+                .<Object>map(id -> id)
+                .toList();
     }
 
     @Test
@@ -53,8 +55,10 @@ class AuditLinesTest {
             log.write(line("a\n\u00e4\u001b[31m"));
         }
         String text = Files.readString(path());
-        assertTrue(text.matches("\\{\"time\":\"\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}\\+00:00\","
-                + "\"message_id\":\"a\\\\u000a\\\\u00e4\\\\u001b\\[31m\"}\n"), text);
+        assertTrue(
+                text.matches("\\{\"time\":\"\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}\\+00:00\","
+                        + "\"message_id\":\"a\\\\u000a\\\\u00e4\\\\u001b\\[31m\"}\n"),
+                text);
     }
 
     @Test
@@ -102,7 +106,8 @@ class AuditLinesTest {
 
     @Test
     void aFileWithoutItsDirectoryIsRefused() {
-        StorageException error = assertThrows(StorageException.class,
+        StorageException error = assertThrows(
+                StorageException.class,
                 () -> new AuditLines(directory.resolve("absent/audit").toString(), LARGE, 4));
         assertTrue(error.getMessage().endsWith("; nothing was done"), error.getMessage());
     }
@@ -110,7 +115,9 @@ class AuditLinesTest {
     @Test
     void aWriteThatFailsIsReportedAndTheNextOneTriesAgain() throws IOException {
         try (AuditLines log = opened(LARGE, 4)) {
-            FailingCall.during("write", PosixException.ENOSPC,
+            FailingCall.during(
+                    "write",
+                    PosixException.ENOSPC,
                     () -> assertThrows(StorageException.class, () -> log.write(line("lost"))));
             log.write(line("kept"));
         }
@@ -121,7 +128,9 @@ class AuditLinesTest {
     void aRenameThatFailsIsReportedAndTheNextOneTriesAgain() throws IOException {
         try (AuditLines log = opened(100, 1)) {
             log.write(line("1"));
-            FailingCall.during("renameat", PosixException.EIO,
+            FailingCall.during(
+                    "renameat",
+                    PosixException.EIO,
                     () -> assertThrows(StorageException.class, () -> log.write(line("lost"))));
             log.write(line("2"));
         }

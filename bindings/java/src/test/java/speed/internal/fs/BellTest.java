@@ -158,16 +158,23 @@ class BellTest {
     @Test
     void aNodeThatLeavesHoldsItsBellUntilItsEntryIsRemoved() throws Exception {
         try (BenchRoot root = new BenchRoot(null)) {
-            Node node = Node.builder("billing").root(root.path()).key(root.path().resolve("speed.key")).open();
+            Node node = Node.builder("billing")
+                    .root(root.path())
+                    .key(root.path().resolve("speed.key"))
+                    .open();
             Path entry = root.path().resolve("speed_registry/billing.node");
             Ringer ringer = new Ringer(Names.bellPath(root.path().toString(), "billing"), SENDER);
             List<Boolean> heard = new ArrayList<>();
-            FailingCall.during("renameat", 0, () -> {
-                if (Files.exists(entry)) {
-                    heard.add(ringer.ring());
-                }
-                return false;
-            }, node::close);
+            FailingCall.during(
+                    "renameat",
+                    0,
+                    () -> {
+                        if (Files.exists(entry)) {
+                            heard.add(ringer.ring());
+                        }
+                        return false;
+                    },
+                    node::close);
             ringer.close();
             assertFalse(Files.exists(entry));
             assertEquals(Set.of(true), Set.copyOf(heard));

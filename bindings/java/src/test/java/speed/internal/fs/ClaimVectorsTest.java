@@ -47,10 +47,19 @@ class ClaimVectorsTest {
     }
 
     private static Claimant claimant(Contract stated) {
-        Entry.Process maker = new Entry.Process(stated.number("pid"), stated.number("pid_start"),
-                stated.text("pid_namespace"), stated.text("host"), stated.text("boot_id"));
-        return new Claimant(maker, stated.number("lease"), orAbsent(stated, "made_monotonic_ms"),
-                (int) orAbsent(stated, "above"), (Boolean) stated.get("ephemeral"), (Boolean) stated.get("sweeps"));
+        Entry.Process maker = new Entry.Process(
+                stated.number("pid"),
+                stated.number("pid_start"),
+                stated.text("pid_namespace"),
+                stated.text("host"),
+                stated.text("boot_id"));
+        return new Claimant(
+                maker,
+                stated.number("lease"),
+                orAbsent(stated, "made_monotonic_ms"),
+                (int) orAbsent(stated, "above"),
+                (Boolean) stated.get("ephemeral"),
+                (Boolean) stated.get("sweeps"));
     }
 
     private static long orAbsent(Contract stated, String field) {
@@ -127,7 +136,11 @@ class ClaimVectorsTest {
 
     private void layClaim(Path root, Contract made) throws IOException {
         Path path = root.resolve("speed_registry/.claims/%s.%06d".formatted(NAME, made.number("generation")));
-        Files.write(path, made.get("maker") == null ? new byte[0] : claim(made).encode(ring.registryKeys().get(0)));
+        Files.write(
+                path,
+                made.get("maker") == null
+                        ? new byte[0]
+                        : claim(made).encode(ring.registryKeys().get(0)));
         if (Boolean.TRUE.equals(made.get("read_only"))) {
             Files.setPosixFilePermissions(path, PosixFilePermissions.fromString("r--------"));
         }
@@ -135,8 +148,13 @@ class ClaimVectorsTest {
 
     private static Claimant claim(Contract made) {
         long when = made.get("age_ms") == null ? Claimant.ABSENT : Posix.monotonicMs() - made.number("age_ms");
-        return new Claimant(maker(made.text("maker")), made.number("lease_ms"), when, (int) orAbsent(made, "above"),
-                (Boolean) made.get("ephemeral"), (Boolean) made.get("sweeps"));
+        return new Claimant(
+                maker(made.text("maker")),
+                made.number("lease_ms"),
+                when,
+                (int) orAbsent(made, "above"),
+                (Boolean) made.get("ephemeral"),
+                (Boolean) made.get("sweeps"));
     }
 
     private static Entry.Process maker(String kind) {
@@ -152,10 +170,19 @@ class ClaimVectorsTest {
     private void layEntry(Path root, Contract made) throws IOException {
         long beat = Posix.monotonicMs() - made.number("age_ms");
         long lease = made.number("lease_ms");
-        Entry entry = new Entry(NAME, (int) made.number("generation"), maker(made.text("maker")),
+        Entry entry = new Entry(
+                NAME,
+                (int) made.number("generation"),
+                maker(made.text("maker")),
                 new Entry.Times(1, 1, beat, lease, Math.max(1, lease / 6)),
-                new Entry.Published(made.text("status"), List.of(), List.of(), List.of(), List.of()), "java", "1", List.of(), false);
+                new Entry.Published(made.text("status"), List.of(), List.of(), List.of(), List.of()),
+                "java",
+                "1",
+                List.of(),
+                false);
         Keyring key = made.text("key").equals("ours") ? ring : new Keyring(List.of(new byte[32]));
-        Files.write(root.resolve("speed_registry").resolve(NAME + ".node"), entry.encode(key.registryKeys().get(0), 0));
+        Files.write(
+                root.resolve("speed_registry").resolve(NAME + ".node"),
+                entry.encode(key.registryKeys().get(0), 0));
     }
 }

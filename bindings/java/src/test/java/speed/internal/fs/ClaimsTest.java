@@ -93,21 +93,25 @@ class ClaimsTest {
         assertFalse(former.isExpired(Long.MAX_VALUE));
         Files.writeString(claim(1), "{\"pid\": 1}");
         assertNull(Claim.read(root.toString(), "billing", 1, registry.keyring()));
-        Files.writeString(claim(1), "{\"pid\": 1, \"pid_start\": 2, \"pid_namespace\": \"n\", \"host\": \"h\","
-                + " \"boot_id\": \"b\", \"lease\": 3}");
-        assertEquals(-1, Claim.read(root.toString(), "billing", 1, registry.keyring()).made());
+        Files.writeString(
+                claim(1),
+                "{\"pid\": 1, \"pid_start\": 2, \"pid_namespace\": \"n\", \"host\": \"h\","
+                        + " \"boot_id\": \"b\", \"lease\": 3}");
+        assertEquals(
+                -1,
+                Claim.read(root.toString(), "billing", 1, registry.keyring()).made());
         assertNull(Claim.read(root.toString(), "billing", 9, registry.keyring()));
     }
 
     /** no entry will follow it, so it must not keep the name for a lease. */
     @Test
     void aClaimThatIsNotOnTheDiskIsGivenBack() throws PosixException {
-        FailingCall.during("fsync", PosixException.ENOSPC,
-                () -> assertThrows(RegistrationException.class, this::register));
+        FailingCall.during(
+                "fsync", PosixException.ENOSPC, () -> assertThrows(RegistrationException.class, this::register));
         assertTrue(Claim.isReleased(root.toString(), "billing", 1).orElseThrow());
         assertEquals(2, register().entry().generation());
-        FailingCall.during("openat", PosixException.EMFILE,
-                () -> assertThrows(RegistrationException.class, this::register));
+        FailingCall.during(
+                "openat", PosixException.EMFILE, () -> assertThrows(RegistrationException.class, this::register));
     }
 
     @Test
@@ -165,7 +169,12 @@ class ClaimsTest {
         } finally {
             System.setErr(before);
         }
-        assertEquals(1, log.toString(StandardCharsets.UTF_8).lines().filter(line -> line.contains("chmod 400")).count());
+        assertEquals(
+                1,
+                log.toString(StandardCharsets.UTF_8)
+                        .lines()
+                        .filter(line -> line.contains("chmod 400"))
+                        .count());
     }
 
     @Test
@@ -180,33 +189,39 @@ class ClaimsTest {
 
     @Test
     void aRegistrationThatFailsGivesTheNameBack() {
-        assertThrows(IllegalStateException.class, () -> registrant(LEASE, HEARTBEAT).register(won -> {
-            throw new IllegalStateException("cannot fence");
-        }));
+        assertThrows(
+                IllegalStateException.class,
+                () -> registrant(LEASE, HEARTBEAT).register(won -> {
+                    throw new IllegalStateException("cannot fence");
+                }));
         assertEquals(2, register().entry().generation());
     }
 
     @Test
     void aRegistrationThatTookLongerThanItsLeaseIsGivenUp() {
-        assertThrows(LeaseLostException.class, () -> registrant(20, 5).register(won -> {
-            long end = Posix.monotonicMs() + 21;
-            while (Posix.monotonicMs() <= end) {
-                Thread.onSpinWait();
-            }
-        }));
+        assertThrows(
+                LeaseLostException.class,
+                () -> registrant(20, 5).register(won -> {
+                    long end = Posix.monotonicMs() + 21;
+                    while (Posix.monotonicMs() <= end) {
+                        Thread.onSpinWait();
+                    }
+                }));
         assertFalse(Files.exists(entry()));
         assertEquals(2, register().entry().generation());
     }
 
     @Test
     void aHigherClaimBeatsASlowRegistrant() {
-        assertThrows(LeaseLostException.class, () -> registrant(LEASE, HEARTBEAT).register(won -> {
-            try {
-                Files.createFile(claim(won.generation() + 1));
-            } catch (IOException error) {
-                throw new AssertionError(error);
-            }
-        }));
+        assertThrows(
+                LeaseLostException.class,
+                () -> registrant(LEASE, HEARTBEAT).register(won -> {
+                    try {
+                        Files.createFile(claim(won.generation() + 1));
+                    } catch (IOException error) {
+                        throw new AssertionError(error);
+                    }
+                }));
     }
 
     /** the clock of another boot is not compared with this one's. */
@@ -214,9 +229,16 @@ class ClaimsTest {
     void aSilentHolderOnAnotherBootIsWatchedForItsLease() throws IOException {
         Registration live = register();
         Entry held = live.entry();
-        Entry elsewhere = new Entry("billing", 1, process(1, "another boot"),
+        Entry elsewhere = new Entry(
+                "billing",
+                1,
+                process(1, "another boot"),
                 new Entry.Times(held.times().startupTimestamp(), held.times().lastHeartbeat(), 0, 100, 30),
-                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()), "java", "1", List.of(), false);
+                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()),
+                "java",
+                "1",
+                List.of(),
+                false);
         Files.write(entry(), elsewhere.encode(registry.keyring().registryKeys().get(0), 0));
         long began = Posix.monotonicMs();
         assertEquals(2, register().entry().generation());
@@ -229,10 +251,15 @@ class ClaimsTest {
     @Test
     void whatIsNoEntryFileIsNotRead() throws IOException {
         Files.createDirectory(root.resolve("directory"));
-        assertThrows(WireException.class, () -> EntryFile.read(root.resolve("directory").toString()));
+        assertThrows(
+                WireException.class,
+                () -> EntryFile.read(root.resolve("directory").toString()));
         Files.write(root.resolve("large"), new byte[1 << 20]);
-        assertThrows(WireException.class, () -> EntryFile.read(root.resolve("large").toString()));
-        assertThrows(PosixException.class, () -> EntryFile.read(root.resolve("absent").toString()));
+        assertThrows(
+                WireException.class, () -> EntryFile.read(root.resolve("large").toString()));
+        assertThrows(
+                PosixException.class,
+                () -> EntryFile.read(root.resolve("absent").toString()));
     }
 
     /** another owner may publish between the look and the removal. */
@@ -267,8 +294,11 @@ class ClaimsTest {
         Files.delete(entry());
         EntryFile.remove(root.toString(), "billing", path -> true);
         Files.writeString(entry(), "mine");
-        FailingCall.during("renameat", PosixException.EACCES, () -> assertThrows(PosixException.class,
-                () -> EntryFile.remove(root.toString(), "billing", path -> true)));
+        FailingCall.during(
+                "renameat",
+                PosixException.EACCES,
+                () -> assertThrows(
+                        PosixException.class, () -> EntryFile.remove(root.toString(), "billing", path -> true)));
         assertNotNull(Files.readString(entry()));
     }
 }

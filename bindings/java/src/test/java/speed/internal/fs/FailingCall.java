@@ -54,8 +54,8 @@ final class FailingCall {
 
     /** Binds one function to another address, and all others as usual. */
     static void bind(String replaced, Pointer address) {
-        bind((library, name, usual) -> name.equals(replaced)
-                ? Pointer.nativeValue(address) : usual.getSymbolAddress(library, name, null));
+        bind((library, name, usual) ->
+                name.equals(replaced) ? Pointer.nativeValue(address) : usual.getSymbolAddress(library, name, null));
     }
 
     static void bindUsual() {
@@ -63,7 +63,10 @@ final class FailingCall {
     }
 
     private static void bind(SymbolProvider symbols) {
-        Native.register(Libc.class, NativeLibrary.getInstance("c",
-                Map.of(Library.OPTION_STRING_ENCODING, "ISO-8859-1", Library.OPTION_SYMBOL_PROVIDER, symbols)));
+        Native.register(
+                Libc.class,
+                NativeLibrary.getInstance(
+                        "c",
+                        Map.of(Library.OPTION_STRING_ENCODING, "ISO-8859-1", Library.OPTION_SYMBOL_PROVIDER, symbols)));
     }
 }

@@ -31,7 +31,8 @@ class FailingScanTest {
             FailingCall.during("getdents64", PosixException.EMFILE, () -> {
                 Directory.makeIfAbsent(root.path() + "/analytics/inbox/guest"); // else there is nothing to list
                 awaitFailure(analytics);
-                assertThrows(CallTimeoutException.class,
+                assertThrows(
+                        CallTimeoutException.class,
                         () -> analytics.call("billing", "hold", Map.of(), Duration.ofMillis(300)));
             });
             released.countDown();

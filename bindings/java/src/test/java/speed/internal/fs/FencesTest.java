@@ -74,8 +74,10 @@ class FencesTest extends OneLane {
     void aLaneThatCannotBeFencedIsAnErrorStill() throws PosixException {
         new Sender(1).send("by right");
         for (int errno : List.of(PosixException.EMFILE, PosixException.EIO)) {
-            FailingCall.during("openat", errno, () -> assertThrows(PosixException.class,
-                    () -> Fences.set(root.toString(), "analytics", 2, ring)));
+            FailingCall.during(
+                    "openat",
+                    errno,
+                    () -> assertThrows(PosixException.class, () -> Fences.set(root.toString(), "analytics", 2, ring)));
         }
     }
 

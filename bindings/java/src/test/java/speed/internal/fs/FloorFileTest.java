@@ -54,7 +54,8 @@ class FloorFileTest {
     }
 
     private Registration register() {
-        return new Registrant(registry, "billing", 30_000, 5_000, 0, List.of(), List.of(), false, false).register(won -> {});
+        return new Registrant(registry, "billing", 30_000, 5_000, 0, List.of(), List.of(), false, false)
+                .register(won -> {});
     }
 
     private Path file() {
@@ -76,8 +77,9 @@ class FloorFileTest {
     @Test
     void thoseWhoRaiseItAtOnceLoseNothing() throws PosixException {
         CompletableFuture.allOf(IntStream.range(1, 20)
-                .mapToObj(n -> CompletableFuture.runAsync(() -> raise("node" + n, n)))
-                .toArray(CompletableFuture<?>[]::new)).join();
+                        .mapToObj(n -> CompletableFuture.runAsync(() -> raise("node" + n, n)))
+                        .toArray(CompletableFuture<?>[]::new))
+                .join();
         for (int n = 1; n < 20; n++) {
             assertTrue(floorOf("node" + n) >= n);
         }
@@ -85,7 +87,8 @@ class FloorFileTest {
 
     @Test
     void whoEndsItsWaitForALockThatAnotherHoldsRaisesNothing() throws PosixException {
-        try (Directory claims = Directory.open(root.resolve("speed_registry/.claims").toString())) {
+        try (Directory claims =
+                Directory.open(root.resolve("speed_registry/.claims").toString())) {
             int lock = claims.openOwn(".floor.lock");
             assertTrue(Posix.tryLock(lock));
             Thread.currentThread().interrupt();

@@ -30,21 +30,24 @@ class IncompleteEnvelopeTest extends OneLane {
         Files.write(file("000001-00000001"), Arrays.copyOf(whole, cut));
         LaneReader reader = inbox(1).lane("analytics");
         AtomicInteger reads = new AtomicInteger();
-        FailingCall.during("pread", 0, () -> {
-            reads.incrementAndGet();
-            return false;
-        }, () -> {
-            assertEquals(1, read(reader, true).size());
-            read(reader, true);
-            int before = reads.get();
-            assertTrue(before > 0);
-            for (int turn = 0; turn < 20; turn++) {
-                assertEquals(List.of(), read(reader, turn % 2 == 0));
-            }
-            assertEquals(before, reads.get());
-        });
-        Files.write(file("000001-00000001"), Arrays.copyOfRange(whole, cut, whole.length),
-                StandardOpenOption.APPEND);
+        FailingCall.during(
+                "pread",
+                0,
+                () -> {
+                    reads.incrementAndGet();
+                    return false;
+                },
+                () -> {
+                    assertEquals(1, read(reader, true).size());
+                    read(reader, true);
+                    int before = reads.get();
+                    assertTrue(before > 0);
+                    for (int turn = 0; turn < 20; turn++) {
+                        assertEquals(List.of(), read(reader, turn % 2 == 0));
+                    }
+                    assertEquals(before, reads.get());
+                });
+        Files.write(file("000001-00000001"), Arrays.copyOfRange(whole, cut, whole.length), StandardOpenOption.APPEND);
         assertEquals(LARGE, read(reader, false).get(0).payload().length);
         reader.close();
     }

@@ -76,7 +76,11 @@ class KeyFilesTest {
         Files.createSymbolicLink(root.resolve("directory"), Path.of("deep/er"));
         Files.createSymbolicLink(root.resolve("relative"), Path.of("./deep/../directory/../../speed.key"));
         Files.createSymbolicLink(root.resolve("absolute"), root.resolve("relative"));
-        assertEquals(1, KeyFiles.load(root.resolve("absolute").toString()).registryKeys().size());
+        assertEquals(
+                1,
+                KeyFiles.load(root.resolve("absolute").toString())
+                        .registryKeys()
+                        .size());
         Files.createSymbolicLink(root.resolve("one"), Path.of("two"));
         Files.createSymbolicLink(root.resolve("two"), Path.of("one"));
         refused(root.resolve("one").toString(), "more than 40 links");
@@ -143,6 +147,7 @@ class KeyFilesTest {
         assertEquals("/keys/a", KeyFiles.defaultKey("/r", Map.of("SPEED_KEY", "/keys/a")));
         assertEquals("/r/speed.key", KeyFiles.defaultKey("/r", Map.of("SPEED_KEY", "")));
         assertEquals("/r/speed.key", KeyFiles.defaultKey("/r", Map.of()));
-        assertTrue(!KeyFiles.defaultRoot().isEmpty() && !KeyFiles.defaultKey("/r").isEmpty());
+        assertTrue(
+                !KeyFiles.defaultRoot().isEmpty() && !KeyFiles.defaultKey("/r").isEmpty());
     }
 }

@@ -90,8 +90,8 @@ class KeySetsTest {
 
     @Test
     void aLinkADirectoryAndAFifoAreRefusedAndNotWaitedFor() throws IOException {
-        Path link = Files.createSymbolicLink(directory.resolve("link"), Path.of(java.net.URI.create(
-                file(READER.toJson(), "rw-------"))));
+        Path link = Files.createSymbolicLink(
+                directory.resolve("link"), Path.of(java.net.URI.create(file(READER.toJson(), "rw-------"))));
         refused("file://" + link);
         refused("file://" + directory);
         Posix.makeFifo(directory.resolve("fifo").toString());
@@ -114,11 +114,22 @@ class KeySetsTest {
     @TestFactory
     Stream<DynamicTest> whatIsNoSetIsRefusedByNameAndNotShown() {
         String secret = READER.toJson();
-        String many = IntStream.range(0, 65).mapToObj(number -> READER.publicPart().toJson()
-                .replace("reader-1", "reader-" + number)).collect(Collectors.joining(",", "[", "]"));
-        return Stream.of("", "no JSON: " + secret, "null", "7", "[]", "[7]", "{}", many, "[".repeat(100_000),
-                "[" + secret + "," + secret + "]", secret + " ".repeat(1 << 20)).map(text ->
-                DynamicTest.dynamicTest(text.substring(0, Math.min(12, text.length())) + "…", () -> {
+        String many = IntStream.range(0, 65)
+                .mapToObj(number -> READER.publicPart().toJson().replace("reader-1", "reader-" + number))
+                .collect(Collectors.joining(",", "[", "]"));
+        return Stream.of(
+                        "",
+                        "no JSON: " + secret,
+                        "null",
+                        "7",
+                        "[]",
+                        "[7]",
+                        "{}",
+                        many,
+                        "[".repeat(100_000),
+                        "[" + secret + "," + secret + "]",
+                        secret + " ".repeat(1 << 20))
+                .map(text -> DynamicTest.dynamicTest(text.substring(0, Math.min(12, text.length())) + "…", () -> {
                     String reason = refused(file(text, "rw-------"));
                     assertTrue(reason.startsWith("key set "), reason);
                     assertFalse(reason.contains(secret.substring(60)), reason);
@@ -127,7 +138,8 @@ class KeySetsTest {
 
     @Test
     void bytesThatAreNoTextAreRefused() throws IOException {
-        assertTrue(refused(file(new byte[] {'"', (byte) 0xff, '"'}, "rw-------")).contains("is not JSON"));
+        assertTrue(refused(file(new byte[] {'"', (byte) 0xff, '"'}, "rw-------"))
+                .contains("is not JSON"));
     }
 
     @Test
@@ -138,13 +150,26 @@ class KeySetsTest {
 
     @TestFactory
     Stream<DynamicTest> anotherUriIsRefused() {
-        return Stream.of("vault://secret/orders", "awskms:///etc/keys", "https://keys", "/etc/speed/keys.json", "",
-                "file://etc/keys.json", "file:keys.json", "file:///etc/keys.json?x=1", "file:///etc/a%00b", "env:NAME",
-                "env://NAME/more", "env://", "a b", "{\"secret\": \"x\"}").map(uri ->
-                DynamicTest.dynamicTest(uri.isEmpty() ? "(empty)" : uri, () -> {
+        return Stream.of(
+                        "vault://secret/orders",
+                        "awskms:///etc/keys",
+                        "https://keys",
+                        "/etc/speed/keys.json",
+                        "",
+                        "file://etc/keys.json",
+                        "file:keys.json",
+                        "file:///etc/keys.json?x=1",
+                        "file:///etc/a%00b",
+                        "env:NAME",
+                        "env://NAME/more",
+                        "env://",
+                        "a b",
+                        "{\"secret\": \"x\"}")
+                .map(uri -> DynamicTest.dynamicTest(uri.isEmpty() ? "(empty)" : uri, () -> {
                     ConfigurationException refused =
                             assertThrows(ConfigurationException.class, () -> KeySets.read(uri));
-                    assertTrue(refused.getMessage().contains("file") || refused.getMessage().contains("env"));
+                    assertTrue(refused.getMessage().contains("file")
+                            || refused.getMessage().contains("env"));
                 }));
     }
 }

@@ -54,7 +54,8 @@ class KeySourceTest extends OneLane {
         }
         Path replacement = root.resolve("speed.key.new");
         Files.deleteIfExists(replacement);
-        Files.createFile(replacement, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+        Files.createFile(
+                replacement, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
         Files.writeString(replacement, text);
         Files.move(replacement, file, StandardCopyOption.ATOMIC_MOVE);
     }
@@ -82,8 +83,10 @@ class KeySourceTest extends OneLane {
 
     @Test
     void aFileThatIsNotSoundChangesNothing() throws IOException {
-        for (Spoiling one : List.<Spoiling>of(() -> Files.writeString(file, "SPEED-KEY-V1\n\nAAAA"),
-                () -> Files.writeString(file, ""), () -> Files.delete(file),
+        for (Spoiling one : List.<Spoiling>of(
+                () -> Files.writeString(file, "SPEED-KEY-V1\n\nAAAA"),
+                () -> Files.writeString(file, ""),
+                () -> Files.delete(file),
                 () -> Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-r--r--")))) {
             put(NEW);
             one.spoil();
@@ -104,7 +107,7 @@ class KeySourceTest extends OneLane {
 
     @Test
     void aLinkSealsWithTheNewKeyAtOnceAndARetiredOneOpensNothing() throws IOException {
-        LinkSealer sealer = new LinkSealer(source.keyring(), SOURCE, TARGET, 1, bytes -> { });
+        LinkSealer sealer = new LinkSealer(source.keyring(), SOURCE, TARGET, 1, bytes -> {});
         LinkOpener opener = new LinkOpener(source.keyring(), SOURCE, TARGET);
         Block before = new Block(104);
         sealer.seal(before, 0, EnvelopeType.MESSAGE, 0, 1, 1, new byte[0]);
@@ -120,8 +123,7 @@ class KeySourceTest extends OneLane {
         opener.open(older, before, 0, new Block(104));
         put(NEW);
         source.look();
-        WireException refused =
-                assertThrows(WireException.class, () -> opener.open(older, before, 0, new Block(104)));
+        WireException refused = assertThrows(WireException.class, () -> opener.open(older, before, 0, new Block(104)));
         assertEquals("UNKNOWN_KEY", refused.reason());
         opener.open(newer, after, 0, new Block(104));
     }

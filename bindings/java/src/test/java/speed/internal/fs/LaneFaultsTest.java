@@ -33,8 +33,8 @@ class LaneFaultsTest extends OneLane {
     void aFullFilesystemIsANamedErrorAndTheNextSegmentBegins() throws PosixException {
         Sender sender = new Sender(1);
         sender.send("one");
-        FailingCall.during("write", PosixException.ENOSPC,
-                () -> refused("the filesystem is full", () -> sender.send("lost")));
+        FailingCall.during(
+                "write", PosixException.ENOSPC, () -> refused("the filesystem is full", () -> sender.send("lost")));
         sender.counter--;
         sender.send("two");
         assertTrue(Files.exists(file("000001-00000002")));
@@ -85,8 +85,8 @@ class LaneFaultsTest extends OneLane {
     @Test
     void aBatchThatCannotBeRenamedLeavesNothing() throws IOException {
         Sender sender = new Sender(1, RENAMES);
-        FailingCall.during("renameat", PosixException.EACCES,
-                () -> refused("belongs to another user", () -> sender.send("lost")));
+        FailingCall.during(
+                "renameat", PosixException.EACCES, () -> refused("belongs to another user", () -> sender.send("lost")));
         try (var files = Files.list(lane())) {
             assertEquals(0, files.count());
         }
@@ -108,8 +108,8 @@ class LaneFaultsTest extends OneLane {
         sender.send("one");
         FailingCall.during("getdents64", PosixException.EACCES, () -> assertFalse(sender.writer.hasRoom(100)));
         sender.writer.close();
-        FailingCall.during("getdents64", PosixException.EMFILE,
-                () -> refused("too many open files", () -> sender.send("two")));
+        FailingCall.during(
+                "getdents64", PosixException.EMFILE, () -> refused("too many open files", () -> sender.send("two")));
         Sender other = new Sender(2);
         FailingCall.during("statx", PosixException.EACCES, () -> refused("another user", () -> other.send("three")));
     }
@@ -235,7 +235,9 @@ class LaneFaultsTest extends OneLane {
         LaneReader.Batch first = successor.read(ALL, 1000, System.nanoTime(), false);
         assertEquals(700_000, first.received().get(0).payload().length);
         assertEquals(1, first.received().size());
-        assertEquals(List.of("two"), texts(successor.read(1, 1 << 20, System.nanoTime(), false).received()));
+        assertEquals(
+                List.of("two"),
+                texts(successor.read(1, 1 << 20, System.nanoTime(), false).received()));
     }
 
     @Test
@@ -302,8 +304,8 @@ class LaneFaultsTest extends OneLane {
     void aSegmentLargerThanAnyIsRefusedUnread() throws IOException {
         Sender sender = new Sender(1);
         sender.send("one");
-        try (FileChannel hole = FileChannel.open(file("000001-00000002"),
-                StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
+        try (FileChannel hole =
+                FileChannel.open(file("000001-00000002"), StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
             hole.write(java.nio.ByteBuffer.wrap(new byte[1]), 1L << 40);
         }
         LaneReader reader = inbox(1).lane("analytics");

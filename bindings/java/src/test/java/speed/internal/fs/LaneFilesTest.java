@@ -85,7 +85,8 @@ class LaneFilesTest {
         AtomicBoolean stop = new AtomicBoolean();
         CompletableFuture<Void> replacing = CompletableFuture.runAsync(() -> {
             while (!stop.get()) {
-                assertDoesNotThrow(() -> Files.move(Files.createFile(replacement), file, StandardCopyOption.ATOMIC_MOVE));
+                assertDoesNotThrow(
+                        () -> Files.move(Files.createFile(replacement), file, StandardCopyOption.ATOMIC_MOVE));
             }
         });
         try (Directory opened = Directory.open(directory.toString())) {

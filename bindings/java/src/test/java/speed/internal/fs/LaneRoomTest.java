@@ -80,7 +80,8 @@ class LaneRoomTest extends OneLane {
         Files.write(lane().resolve("cursor.000001"), pastTheFirst.encode(mac));
         LaneReader reader = inbox(2).lane("analytics");
         Files.move(root.resolve("unlisted"), file("000001-00000002"));
-        List<Received> received = reader.read(ALL, 1 << 24, System.nanoTime(), false).received();
+        List<Received> received =
+                reader.read(ALL, 1 << 24, System.nanoTime(), false).received();
         assertEquals(List.of("two", "three"), texts(received));
     }
 

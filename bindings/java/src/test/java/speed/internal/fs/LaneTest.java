@@ -152,7 +152,9 @@ class LaneTest extends OneLane {
         LaneReader first = inbox(1).lane("analytics");
         read(first);
         first.abandon();
-        List<Boolean> marked = read(inbox(2).lane("analytics")).stream().map(Received::redelivered).toList();
+        List<Boolean> marked = read(inbox(2).lane("analytics")).stream()
+                .map(Received::redelivered)
+                .toList();
         assertEquals(List.of(true, true, true, false), marked);
     }
 
@@ -225,8 +227,9 @@ class LaneTest extends OneLane {
         sender.writer.close();
         sender.send("two");
         assertTrue(Files.exists(lane()));
-        assertThrows(StorageException.class, () -> new LaneWriter(
-                root.toString(), "analytics", "nobody", 1, mac, MANNER).hasRoom(1));
+        assertThrows(
+                StorageException.class,
+                () -> new LaneWriter(root.toString(), "analytics", "nobody", 1, mac, MANNER).hasRoom(1));
     }
 
     @Test

@@ -63,8 +63,13 @@ class LaneVectorsTest {
             do {
                 batch = reader.read(ALL, 1 << 24, System.nanoTime(), false);
                 for (Received each : batch.received()) {
-                    requests.add(Map.of("sequence", "%016x".formatted(each.header().sequence()),
-                            "redelivered", each.redelivered(), "may_have_run", each.uncertain()));
+                    requests.add(Map.of(
+                            "sequence",
+                            "%016x".formatted(each.header().sequence()),
+                            "redelivered",
+                            each.redelivered(),
+                            "may_have_run",
+                            each.uncertain()));
                 }
             } while (batch.more());
             assertEquals(one.get("requests"), requests);
@@ -115,7 +120,8 @@ class LaneVectorsTest {
 
     private static void lay(Path directory, Contract files) throws IOException {
         for (Map.Entry<?, ?> file : files.values().entrySet()) {
-            Files.write(directory.resolve((String) file.getKey()), HexFormat.of().parseHex((String) file.getValue()));
+            Files.write(
+                    directory.resolve((String) file.getKey()), HexFormat.of().parseHex((String) file.getValue()));
         }
     }
 
@@ -150,10 +156,18 @@ class LaneVectorsTest {
     }
 
     private static Cursor cursor(Contract stated) {
-        List<Cursor.Unfinished> unfinished = stated.cases("unfinished").stream().map(one -> new Cursor.Unfinished(
-                one.sequence("sequence"), file(one, "generation"), one.number("offset"), (Boolean) one.get("begun"))).toList();
-        return new Cursor((int) stated.number("receiver_generation"), file(stated, "sender_generation"),
-                stated.number("offset"), stated.sequence("last_sequence"), unfinished, (Boolean) stated.get("clean"),
+        List<Cursor.Unfinished> unfinished = stated.cases("unfinished").stream()
+                .map(one -> new Cursor.Unfinished(
+                        one.sequence("sequence"), file(one, "generation"), one.number("offset"), (Boolean)
+                                one.get("begun")))
+                .toList();
+        return new Cursor(
+                (int) stated.number("receiver_generation"),
+                file(stated, "sender_generation"),
+                stated.number("offset"),
+                stated.sequence("last_sequence"),
+                unfinished,
+                (Boolean) stated.get("clean"),
                 (Boolean) stated.get("sealed"));
     }
 

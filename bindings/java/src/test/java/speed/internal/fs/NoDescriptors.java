@@ -40,7 +40,9 @@ final class NoDescriptors {
 
     private static long highest() throws Exception {
         try (Stream<Path> open = Files.list(Path.of("/proc/self/fd"))) {
-            return open.mapToLong(one -> Long.parseLong(one.getFileName().toString())).max().orElse(0);
+            return open.mapToLong(one -> Long.parseLong(one.getFileName().toString()))
+                    .max()
+                    .orElse(0);
         }
     }
 

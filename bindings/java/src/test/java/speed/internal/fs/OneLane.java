@@ -93,7 +93,9 @@ abstract class OneLane {
     }
 
     static List<String> texts(List<Received> received) {
-        return received.stream().map(one -> new String(one.payload(), StandardCharsets.UTF_8)).toList();
+        return received.stream()
+                .map(one -> new String(one.payload(), StandardCharsets.UTF_8))
+                .toList();
     }
 
     static Map<String, Object> counts(LaneReader reader) {

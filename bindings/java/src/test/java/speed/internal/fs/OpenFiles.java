@@ -17,18 +17,24 @@ public final class OpenFiles {
 
     /** Paths of the open files below a directory, and of itself. */
     public static List<String> below(Path directory) throws IOException {
-        return all().stream().map(OpenFiles::path).filter(path -> Path.of(path).startsWith(directory)).toList();
+        return all().stream()
+                .map(OpenFiles::path)
+                .filter(path -> Path.of(path).startsWith(directory))
+                .toList();
     }
 
     /** Descriptors of this path that are for writing only: the ends of those that send there. */
     public static List<Integer> writing(String pattern) throws IOException {
-        return all().stream().filter(one -> path(one).matches(pattern) && isWriteOnly(one)).toList();
+        return all().stream()
+                .filter(one -> path(one).matches(pattern) && isWriteOnly(one))
+                .toList();
     }
 
     /** Whether an epoll object of this process watches a descriptor. */
     public static boolean isWatched(int descriptor) throws IOException {
-        return all().stream().filter(one -> path(one).contains("[eventpoll]")).anyMatch(one ->
-                info(one).stream().anyMatch(line -> line.matches("tfd: +" + descriptor + " .*")));
+        return all().stream()
+                .filter(one -> path(one).contains("[eventpoll]"))
+                .anyMatch(one -> info(one).stream().anyMatch(line -> line.matches("tfd: +" + descriptor + " .*")));
     }
 
     private static List<Integer> all() throws IOException {
@@ -48,7 +54,8 @@ public final class OpenFiles {
     }
 
     private static boolean isWriteOnly(int descriptor) {
-        return info(descriptor).stream().filter(line -> line.startsWith("flags:"))
+        return info(descriptor).stream()
+                .filter(line -> line.startsWith("flags:"))
                 .anyMatch(line -> (Integer.parseInt(line.substring(6).trim(), 8) & ACCESS) == WRITE_ONLY);
     }
 

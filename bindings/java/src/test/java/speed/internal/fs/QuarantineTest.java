@@ -43,7 +43,8 @@ class QuarantineTest {
             sparse(foreign.resolve("two giants/two"));
             inbox.scan(name -> false);
             assertFalse(Files.exists(foreign.resolve("giant.file")));
-            assertEquals(List.of("00000001", "00000001.reason"), kept(root.path().resolve("billing/quarantine")));
+            assertEquals(
+                    List.of("00000001", "00000001.reason"), kept(root.path().resolve("billing/quarantine")));
         }
     }
 

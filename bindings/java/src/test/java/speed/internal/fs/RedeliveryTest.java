@@ -42,8 +42,12 @@ class RedeliveryTest extends OneLane {
     void whatWasInHandComesInPartsAsItIsRequested() throws PosixException {
         dieWith(payloads(1, 2, 3, 4, 5, 6));
         LaneReader successor = inbox(2).lane("analytics");
-        assertEquals(List.of(1, 2), sizes(successor.read(2, 1 << 20, System.nanoTime(), true).received()));
-        assertEquals(List.of(3), sizes(successor.read(ALL, 1, System.nanoTime(), true).received()));
+        assertEquals(
+                List.of(1, 2),
+                sizes(successor.read(2, 1 << 20, System.nanoTime(), true).received()));
+        assertEquals(
+                List.of(3),
+                sizes(successor.read(ALL, 1, System.nanoTime(), true).received()));
         assertEquals(List.of(4, 5), sizes(read(successor)));
     }
 

@@ -41,8 +41,12 @@ import speed.tool.BenchRoot;
 @Timeout(60)
 class RegistryFaultsTest {
     private static final long SECONDS = 20;
-    private static final List<Integer> FAILURES = List.of(PosixException.EIO, PosixException.ENOMEM,
-            PosixException.ENFILE, PosixException.EMFILE, PosixException.ESTALE);
+    private static final List<Integer> FAILURES = List.of(
+            PosixException.EIO,
+            PosixException.ENOMEM,
+            PosixException.ENFILE,
+            PosixException.EMFILE,
+            PosixException.ESTALE);
 
     @TempDir
     Path root;
@@ -56,7 +60,8 @@ class RegistryFaultsTest {
     }
 
     private Registration register() {
-        return new Registrant(registry, "billing", 30_000, 5_000, 0, List.of(), List.of(), false, false).register(won -> {});
+        return new Registrant(registry, "billing", 30_000, 5_000, 0, List.of(), List.of(), false, false)
+                .register(won -> {});
     }
 
     private Path entry() {
@@ -75,7 +80,8 @@ class RegistryFaultsTest {
         Files.delete(root.resolve("speed_registry/.claims"));
         Files.delete(root.resolve("speed_registry"));
         for (Runnable ask : List.<Runnable>of(() -> registry.absence("billing"), registry::liveEntries)) {
-            assertTrue(assertThrows(StorageException.class, ask::run).getMessage().contains("is gone"));
+            assertTrue(
+                    assertThrows(StorageException.class, ask::run).getMessage().contains("is gone"));
         }
     }
 
@@ -103,7 +109,8 @@ class RegistryFaultsTest {
         Registry others = new Registry(root.toString(), new Keyring(List.of(new byte[32])));
         for (int errno : FAILURES) {
             FailingCall.during("openat", errno, () -> {
-                String text = assertThrows(StorageException.class, () -> others.absence("billing")).getMessage();
+                String text = assertThrows(StorageException.class, () -> others.absence("billing"))
+                        .getMessage();
                 assertTrue(text.contains("cannot be read"), text);
             });
         }
@@ -129,8 +136,8 @@ class RegistryFaultsTest {
         Path stat = Path.of("/proc/" + child.pid() + "/stat");
         String[] fields = Files.readString(stat).split("\\) ")[1].split(" ");
         Entry.Process me = ThisProcess.identity();
-        Entry.Process theirs = new Entry.Process(
-                child.pid(), Long.parseLong(fields[19]), me.namespace(), me.host(), me.bootId());
+        Entry.Process theirs =
+                new Entry.Process(child.pid(), Long.parseLong(fields[19]), me.namespace(), me.host(), me.bootId());
         assertFalse(ThisProcess.isGone(theirs));
         child.destroy();
         child.waitFor();
@@ -148,8 +155,8 @@ class RegistryFaultsTest {
                 assertThrows(StorageException.class, registry::removeStale);
             });
         }
-        FailingCall.during("openat", PosixException.EACCES,
-                () -> assertThrows(StorageException.class, registry::liveEntries));
+        FailingCall.during(
+                "openat", PosixException.EACCES, () -> assertThrows(StorageException.class, registry::liveEntries));
         assertEquals(1, registry.liveEntries().size());
     }
 
@@ -176,10 +183,15 @@ class RegistryFaultsTest {
         register();
         Claim.release(root.toString(), "billing", 1);
         prepare(); // a registry that has read nothing yet
-        BooleanSupplier readingAnEntry = () -> StackWalker.getInstance().walk(frames ->
-                frames.anyMatch(frame -> frame.getClassName().equals(EntryFile.class.getName())));
-        FailingCall.during("openat", PosixException.EIO, readingAnEntry, () -> assertEquals(
-                RegistrationException.class, assertThrows(SpeedException.class, this::register).getClass()));
+        BooleanSupplier readingAnEntry = () -> StackWalker.getInstance()
+                .walk(frames -> frames.anyMatch(frame -> frame.getClassName().equals(EntryFile.class.getName())));
+        FailingCall.during(
+                "openat",
+                PosixException.EIO,
+                readingAnEntry,
+                () -> assertEquals(
+                        RegistrationException.class,
+                        assertThrows(SpeedException.class, this::register).getClass()));
         assertThrows(NameTakenException.class, this::register);
     }
 
@@ -193,7 +205,8 @@ class RegistryFaultsTest {
                 assertThrows(StorageException.class, () -> analytics.publish("orders.new", 1, SendOptions.DEFAULT));
                 assertThrows(StorageException.class, analytics::nodes);
             });
-            assertEquals(1, analytics.publish("orders.new", 1, SendOptions.DEFAULT).count());
+            assertEquals(
+                    1, analytics.publish("orders.new", 1, SendOptions.DEFAULT).count());
         }
     }
 
@@ -210,7 +223,8 @@ class RegistryFaultsTest {
         FailingCall.during("getdents64", PosixException.EMFILE, looked, () -> assertTrue(waited(twice)));
         assertNull(events.peek());
         live.remove();
-        assertEquals(RegistryView.Kind.LEFT, events.poll(SECONDS, TimeUnit.SECONDS).kind());
+        assertEquals(
+                RegistryView.Kind.LEFT, events.poll(SECONDS, TimeUnit.SECONDS).kind());
         watch.stop();
     }
 
@@ -224,10 +238,14 @@ class RegistryFaultsTest {
 
     @Test
     void aWatchThatCannotBeginIsAnErrorAndMayBeginLater() throws Exception {
-        try (BenchRoot bench = new BenchRoot(null); Node billing = bench.node("billing")) {
+        try (BenchRoot bench = new BenchRoot(null);
+                Node billing = bench.node("billing")) {
             BlockingQueue<String> news = new LinkedBlockingQueue<>();
-            FailingCall.during("getdents64", PosixException.EMFILE, () -> assertThrows(StorageException.class,
-                    () -> billing.onJoin(node -> news.add("lost " + node.name()))));
+            FailingCall.during(
+                    "getdents64",
+                    PosixException.EMFILE,
+                    () -> assertThrows(
+                            StorageException.class, () -> billing.onJoin(node -> news.add("lost " + node.name()))));
             billing.onJoin(node -> news.add(node.name()));
             try (Node guest = bench.node("guest")) {
                 assertEquals(guest.name(), news.poll(SECONDS, TimeUnit.SECONDS));
@@ -265,9 +283,13 @@ class RegistryFaultsTest {
     @Test
     void aSenderWhoseLeaseEndsInsideAPayloadSaysThatItMayNotHaveArrived() throws Exception {
         Duration lease = Duration.ofSeconds(1);
-        try (BenchRoot bench = new BenchRoot(null); Node billing = bench.node("billing", "analytics");
-                Node analytics = Node.builder("analytics").root(bench.path()).key(bench.path().resolve("speed.key"))
-                        .lease(lease, Duration.ofMillis(200)).open()) {
+        try (BenchRoot bench = new BenchRoot(null);
+                Node billing = bench.node("billing", "analytics");
+                Node analytics = Node.builder("analytics")
+                        .root(bench.path())
+                        .key(bench.path().resolve("speed.key"))
+                        .lease(lease, Duration.ofMillis(200))
+                        .open()) {
             Thread sender = Thread.currentThread();
             AtomicLong until = new AtomicLong();
             BooleanSupplier late = () -> { // heartbeats stand still from the first piece on
@@ -278,8 +300,9 @@ class RegistryFaultsTest {
                 return false;
             };
             FailingCall.during("pwrite", PosixException.EIO, late, () -> {
-                String text = assertThrows(LeaseLostException.class,
-                        () -> analytics.send(billing.name(), new byte[1 << 20])).getMessage();
+                String text = assertThrows(
+                                LeaseLostException.class, () -> analytics.send(billing.name(), new byte[1 << 20]))
+                        .getMessage();
                 assertTrue(text.contains("may not have been delivered"), text);
             });
         }
@@ -288,7 +311,9 @@ class RegistryFaultsTest {
     @Test
     void grantsThatCouldNotBePublishedAreNotPublishedByTheNextHeartbeat() throws PosixException {
         Registration registration = register();
-        FailingCall.during("pwrite", PosixException.EIO,
+        FailingCall.during(
+                "pwrite",
+                PosixException.EIO,
                 () -> assertThrows(StorageException.class, () -> registration.allow(List.of("analytics"), List.of())));
         registration.heartbeat();
         assertEquals(List.of(), registry.live("billing").published().allow());
@@ -296,7 +321,10 @@ class RegistryFaultsTest {
 
     @Test
     void aStartThatFailsAfterItsEntryAppearedTakesItAway() throws IOException {
-        FailingCall.during("getdents64", PosixException.EIO, this::isPublished,
+        FailingCall.during(
+                "getdents64",
+                PosixException.EIO,
+                this::isPublished,
                 () -> assertThrows(RegistrationException.class, this::register));
         assertFalse(isPublished());
         assertTrue(Claim.isReleased(root.toString(), "billing", 1).orElseThrow());
@@ -309,7 +337,10 @@ class RegistryFaultsTest {
         register().remove();
         AtomicInteger calls = new AtomicInteger();
         BooleanSupplier afterTheCheck = () -> isPublished() && calls.incrementAndGet() > 2; // which takes two calls
-        FailingCall.during("getdents64", PosixException.EIO, afterTheCheck,
+        FailingCall.during(
+                "getdents64",
+                PosixException.EIO,
+                afterTheCheck,
                 () -> assertEquals(2, register().entry().generation()));
         assertTrue(calls.get() > 2);
         assertTrue(isPublished());

@@ -46,19 +46,25 @@ class RivalsTest {
 
     private int register() {
         return new Registrant(registry, "billing", LEASE, LEASE / 6, 0, List.of(), List.of(), false, false)
-                .register(won -> {}).entry().generation();
+                .register(won -> {})
+                .entry()
+                .generation();
     }
 
     /** Registers; at the n-th call of a C function, and only then, a rival acts first. */
     private int registerWhile(String call, int nth, Act rival) throws PosixException {
         AtomicInteger calls = new AtomicInteger();
         int[] won = new int[1];
-        FailingCall.during(call, 0, () -> {
-            if (calls.incrementAndGet() == nth) {
-                act(rival);
-            }
-            return false;
-        }, () -> won[0] = register());
+        FailingCall.during(
+                call,
+                0,
+                () -> {
+                    if (calls.incrementAndGet() == nth) {
+                        act(rival);
+                    }
+                    return false;
+                },
+                () -> won[0] = register());
         assertTrue(calls.get() >= nth, "only " + calls + " calls of " + call);
         return won[0];
     }
@@ -80,8 +86,8 @@ class RivalsTest {
     }
 
     private void createReleased(int generation) throws IOException {
-        Files.createFile(claim(generation), PosixFilePermissions.asFileAttribute(
-                PosixFilePermissions.fromString("r--------")));
+        Files.createFile(
+                claim(generation), PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("r--------")));
     }
 
     private static Entry.Process process(long pid, String boot) {
@@ -90,9 +96,16 @@ class RivalsTest {
     }
 
     private void publish(int generation, Entry.Process owner, long heartbeat) throws IOException {
-        Entry entry = new Entry("billing", generation, owner,
+        Entry entry = new Entry(
+                "billing",
+                generation,
+                owner,
                 new Entry.Times(1, heartbeat, heartbeat, WATCHED, WATCHED / 6),
-                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()), "java", "1", List.of(), false);
+                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()),
+                "java",
+                "1",
+                List.of(),
+                false);
         Files.write(entry(), entry.encode(registry.keyring().registryKeys().get(0), 0));
     }
 
@@ -110,16 +123,29 @@ class RivalsTest {
     @Test
     void aClaimThatIsJustBeingWrittenIsReadAgain() throws IOException {
         Files.createFile(claim(1));
-        assertEquals(2, registerWhile("statx", 4, () -> Files.writeString(claim(1), "{\"pid\": " + GONE
-                + ", \"pid_start\": 1, \"pid_namespace\": \"" + ThisProcess.identity().namespace()
-                + "\", \"host\": \"h\", \"boot_id\": \"" + ThisProcess.bootId() + "\", \"lease\": 30000}")));
+        assertEquals(
+                2,
+                registerWhile(
+                        "statx",
+                        4,
+                        () -> Files.writeString(
+                                claim(1),
+                                "{\"pid\": " + GONE
+                                        + ", \"pid_start\": 1, \"pid_namespace\": \""
+                                        + ThisProcess.identity().namespace()
+                                        + "\", \"host\": \"h\", \"boot_id\": \"" + ThisProcess.bootId()
+                                        + "\", \"lease\": 30000}")));
     }
 
     @Test
     void aClaimOfAnotherHostIsNoLongerWatchedOnceItIsGivenBack() throws IOException {
         claimElsewhere(1);
-        assertEquals(2, registerWhile("statx", 4, () -> Files.setPosixFilePermissions(
-                claim(1), PosixFilePermissions.fromString("r--------"))));
+        assertEquals(
+                2,
+                registerWhile(
+                        "statx",
+                        4,
+                        () -> Files.setPosixFilePermissions(claim(1), PosixFilePermissions.fromString("r--------"))));
     }
 
     @Test
@@ -151,10 +177,16 @@ class RivalsTest {
 
     @Test
     void aNameThatOthersClaimAgainAndAgainIsTaken() {
-        assertThrows(NameTakenException.class, () -> FailingCall.during("fsync", 0, () -> {
-            act(this::outbid);
-            return false;
-        }, this::register));
+        assertThrows(
+                NameTakenException.class,
+                () -> FailingCall.during(
+                        "fsync",
+                        0,
+                        () -> {
+                            act(this::outbid);
+                            return false;
+                        },
+                        this::register));
     }
 
     private void outbid() throws IOException {
@@ -169,8 +201,8 @@ class RivalsTest {
     @Test
     void aWatchedHolderThatGivesASignHoldsTheName() throws IOException {
         publish(1, process(1, ELSEWHERE), 1);
-        NameTakenException taken = assertThrows(NameTakenException.class,
-                () -> registerWhile("statx", 4, () -> publish(1, process(1, ELSEWHERE), 2)));
+        NameTakenException taken = assertThrows(
+                NameTakenException.class, () -> registerWhile("statx", 4, () -> publish(1, process(1, ELSEWHERE), 2)));
         assertTrue(taken.getMessage().contains("is held by process 1"), taken.getMessage());
     }
 

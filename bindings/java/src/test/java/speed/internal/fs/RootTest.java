@@ -91,7 +91,8 @@ class RootTest {
     void aSessionDirectoryToWhichOthersHaveARightIsPassedOver() throws IOException {
         for (int mode : List.of(0770, 0755)) {
             Posix.changeMode(place.toString(), mode);
-            assertTrue(KeyFiles.defaultRoot(Map.of("XDG_RUNTIME_DIR", place + "")).endsWith("/speed-" + Posix.uid()));
+            assertTrue(
+                    KeyFiles.defaultRoot(Map.of("XDG_RUNTIME_DIR", place + "")).endsWith("/speed-" + Posix.uid()));
         }
     }
 }

@@ -50,7 +50,8 @@ class SegmentStoreTest {
         new Random(1).nextBytes(payload);
         new Splitter(64_000, 0.5).split(payload).forEach(segments::add);
         key = new PayloadKey("analytics", 1, segments.get(0).hash());
-        one = new Reconstruction(key, segments.get(0).dataCount(), segments.get(0).parityCount(), 1000);
+        one = new Reconstruction(
+                key, segments.get(0).dataCount(), segments.get(0).parityCount(), 1000);
         Files.createDirectory(Path.of(Names.nodeDirectory(root.toString(), "billing")));
         reopen(RING);
     }
@@ -124,8 +125,9 @@ class SegmentStoreTest {
                 assertFalse(bytes.contains(new String(clear, StandardCharsets.ISO_8859_1)), file.toString());
                 assertFalse(bytes.contains(new String(key.hash(), StandardCharsets.ISO_8859_1)), file.toString());
                 assertFalse(bytes.contains("analytics") || file.toString().contains(hash), file.toString());
-                assertEquals("rw-------", java.nio.file.attribute.PosixFilePermissions.toString(
-                        Files.getPosixFilePermissions(file)));
+                assertEquals(
+                        "rw-------",
+                        java.nio.file.attribute.PosixFilePermissions.toString(Files.getPosixFilePermissions(file)));
             }
         }
     }
@@ -134,7 +136,11 @@ class SegmentStoreTest {
     void aDamagedIndexIsPutAsideAndAnEmptyOneBegun() throws IOException {
         put(0);
         store.close();
-        Files.write(index(), "no database at all, but long enough to be looked at".repeat(100).getBytes());
+        Files.write(
+                index(),
+                "no database at all, but long enough to be looked at"
+                        .repeat(100)
+                        .getBytes());
         expectAnew(RING);
         assertEquals(List.of("index.sqlite.damaged"), names(".damaged"));
     }
@@ -221,7 +227,9 @@ class SegmentStoreTest {
 
     private List<String> names(String suffix) throws IOException {
         try (Stream<Path> files = Files.list(index().getParent())) {
-            return files.map(file -> file.getFileName().toString()).filter(name -> name.endsWith(suffix)).toList();
+            return files.map(file -> file.getFileName().toString())
+                    .filter(name -> name.endsWith(suffix))
+                    .toList();
         }
     }
 }

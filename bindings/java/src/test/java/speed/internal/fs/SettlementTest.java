@@ -34,18 +34,25 @@ class SettlementTest {
 
     private String verdict(Contract stated) throws IOException {
         Path root = Files.createDirectory(home.resolve(Integer.toString(++cases)));
-        Path lane = Files.createDirectories(root.resolve(server).resolve("inbox").resolve(caller));
+        Path lane =
+                Files.createDirectories(root.resolve(server).resolve("inbox").resolve(caller));
         for (Map.Entry<?, ?> file : stated.object("files").values().entrySet()) {
             Files.write(lane.resolve((String) file.getKey()), HexFormat.of().parseHex((String) file.getValue()));
         }
-        List<Long> sequences = ((List<?>) stated.get("request")).stream()
-                .map(one -> Long.parseUnsignedLong((String) one, 16)).toList();
-        Verdict verdict = new Settlement(root.toString(), caller, server, ring).verdict((int) stated.number("generation"),
-                sequences, sequences.size(), () -> !stated.text("process").equals("unknown"));
-        return verdict == null ? "may have run" : switch (verdict) {
-            case NOT_BEGUN -> "not begun";
-            case REPEATABLE -> "repeatable";
-            case MAY_HAVE_RUN -> "may have run";
-        };
+        List<Long> sequences = ((List<?>) stated.get("request"))
+                .stream().map(one -> Long.parseUnsignedLong((String) one, 16)).toList();
+        Verdict verdict = new Settlement(root.toString(), caller, server, ring)
+                .verdict(
+                        (int) stated.number("generation"),
+                        sequences,
+                        sequences.size(),
+                        () -> !stated.text("process").equals("unknown"));
+        return verdict == null
+                ? "may have run"
+                : switch (verdict) {
+                    case NOT_BEGUN -> "not begun";
+                    case REPEATABLE -> "repeatable";
+                    case MAY_HAVE_RUN -> "may have run";
+                };
     }
 }

@@ -82,7 +82,10 @@ class SlotTest extends OneLane {
         try (SlotWriter.Slot slot = sender.writer.slot(pieces)) {
             if (slot != null) {
                 Block block = new Block(200);
-                int bytes = sender.seal(block, EnvelopeType.MESSAGE, EnvelopeType.SLOTTED,
+                int bytes = sender.seal(
+                        block,
+                        EnvelopeType.MESSAGE,
+                        EnvelopeType.SLOTTED,
                         new SlotHead(slot.number(), SIZE, KEY).encode());
                 sender.writer.append(slot, Sequence.of(1, sender.counter), block, bytes);
                 sender.writer.write(slot, pieces, payload);
@@ -213,8 +216,8 @@ class SlotTest extends OneLane {
     @Test
     void aSizeThatIsOnlyDeclaredCostsNoMemory() throws IOException {
         Sender sender = new Sender(1);
-        sender.send(EnvelopeType.MESSAGE, EnvelopeType.SLOTTED,
-                new SlotHead(1, Limits.MAX_PAYLOAD_BYTES, KEY).encode());
+        sender.send(
+                EnvelopeType.MESSAGE, EnvelopeType.SLOTTED, new SlotHead(1, Limits.MAX_PAYLOAD_BYTES, KEY).encode());
         Files.write(slot(1), sealed());
         LaneReader reader = reader(1);
         ThreadMXBean thread = (ThreadMXBean) ManagementFactory.getThreadMXBean();
@@ -260,7 +263,8 @@ class SlotTest extends OneLane {
         int received = 0;
         while (received < count) {
             boolean isScan = received % 2 == 0;
-            for (Received one : reader.read(ALL, 1 << 20, System.nanoTime(), isScan).received()) {
+            for (Received one :
+                    reader.read(ALL, 1 << 20, System.nanoTime(), isScan).received()) {
                 assertTrue(one.payload().length < 10 || Arrays.equals(payload, one.payload()));
                 finish(reader, one);
                 received++;
@@ -329,8 +333,8 @@ class SlotTest extends OneLane {
         SlotPieces sized = new SlotPieces(KEY, size);
         try (SlotWriter.Slot slot = sender.writer.slot(sized)) {
             Block block = new Block(200);
-            int bytes = sender.seal(block, EnvelopeType.MESSAGE, EnvelopeType.SLOTTED,
-                    new SlotHead(slot.number(), size, KEY).encode());
+            int bytes = sender.seal(
+                    block, EnvelopeType.MESSAGE, EnvelopeType.SLOTTED, new SlotHead(slot.number(), size, KEY).encode());
             sender.writer.append(slot, Sequence.of(1, sender.counter), block, bytes);
             sender.writer.write(slot, sized, new byte[size]);
         }
@@ -339,7 +343,8 @@ class SlotTest extends OneLane {
     private long bytesOfLane() throws IOException {
         try (Stream<Path> files = Files.list(lane())) {
             return files.filter(file -> file.toString().matches(".*\\.(slot|lane)"))
-                    .mapToLong(file -> file.toFile().length()).sum();
+                    .mapToLong(file -> file.toFile().length())
+                    .sum();
         }
     }
 
@@ -358,7 +363,9 @@ class SlotTest extends OneLane {
     void aFullDiskIsReportedBeforeAnythingIsSent() throws IOException {
         Sender sender = new Sender(1);
         sender.send("one");
-        FailingCall.during("posix_fallocate", PosixException.ENOSPC,
+        FailingCall.during(
+                "posix_fallocate",
+                PosixException.ENOSPC,
                 () -> assertThrows(StorageException.class, () -> sender.writer.slot(pieces)));
         assertNotNull(send(sender));
         assertEquals(2, readRung(reader(1)).size());
@@ -367,8 +374,8 @@ class SlotTest extends OneLane {
     @Test
     void aPayloadThatCannotBeWrittenIsReportedAndItsReaderDoesNotWait() throws IOException {
         Sender sender = new Sender(1);
-        FailingCall.during("pwrite", PosixException.EIO,
-                () -> assertThrows(StorageException.class, () -> send(sender)));
+        FailingCall.during(
+                "pwrite", PosixException.EIO, () -> assertThrows(StorageException.class, () -> send(sender)));
         assertEquals(0, Files.size(slot(1)));
         LaneReader reader = reader(1);
         assertEquals(List.of(), readRung(reader));

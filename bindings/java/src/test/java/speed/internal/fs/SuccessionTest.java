@@ -53,9 +53,12 @@ class SuccessionTest extends OneLane {
     @Test
     void aCursorThatCannotBeReadNowIsNotPassedOver() throws PosixException {
         closeCleanly();
-        BooleanSupplier readingTheCursor = () -> StackWalker.getInstance().walk(frames ->
-                frames.anyMatch(frame -> frame.getMethodName().equals("readCursor")));
-        FailingCall.during("openat", PosixException.EMFILE, readingTheCursor,
+        BooleanSupplier readingTheCursor = () -> StackWalker.getInstance()
+                .walk(frames -> frames.anyMatch(frame -> frame.getMethodName().equals("readCursor")));
+        FailingCall.during(
+                "openat",
+                PosixException.EMFILE,
+                readingTheCursor,
                 () -> assertThrows(PosixException.class, () -> inbox(2).lane("analytics")));
         assertFalse(Files.exists(cursor(2)));
         assertFalse(read(inbox(2).lane("analytics")).get(0).redelivered());

@@ -57,7 +57,8 @@ class SweepTest {
     }
 
     private Registration register(Registry by, String name, boolean ephemeral) {
-        return new Registrant(by, name, LEASE, LEASE / 6, 0, List.of(), List.of(), ephemeral, false).register(won -> {});
+        return new Registrant(by, name, LEASE, LEASE / 6, 0, List.of(), List.of(), ephemeral, false)
+                .register(won -> {});
     }
 
     /** An ephemeral node that ran and left. */
@@ -79,7 +80,8 @@ class SweepTest {
     /** Everything in the root that bears a name. */
     private List<Path> filesOf(String name) throws IOException {
         try (Stream<Path> files = Files.walk(root)) {
-            return files.filter(file -> file.getFileName().toString().startsWith(name)).toList();
+            return files.filter(file -> file.getFileName().toString().startsWith(name))
+                    .toList();
         }
     }
 
@@ -89,15 +91,25 @@ class SweepTest {
     }
 
     private void take(int generation, long pid, boolean ephemeral, boolean sweeps) throws PosixException {
-        Claimant claimant = new Claimant(
-                process(pid, ThisProcess.bootId()), LEASE, Posix.monotonicMs(), 0, ephemeral, sweeps);
+        Claimant claimant =
+                new Claimant(process(pid, ThisProcess.bootId()), LEASE, Posix.monotonicMs(), 0, ephemeral, sweeps);
         assertTrue(Claim.take(root.toString(), "worker", generation, claimant, ring));
     }
 
     private void publish(String name, Entry.Process owner, long heartbeat, boolean ephemeral) throws IOException {
-        Entry entry = new Entry(name, 1, owner, new Entry.Times(1, 1, heartbeat, LEASE, LEASE / 6),
-                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()), "java", "1", List.of(), ephemeral);
-        Files.write(root.resolve("speed_registry/" + name + ".node"), entry.encode(ring.registryKeys().get(0), 0));
+        Entry entry = new Entry(
+                name,
+                1,
+                owner,
+                new Entry.Times(1, 1, heartbeat, LEASE, LEASE / 6),
+                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()),
+                "java",
+                "1",
+                List.of(),
+                ephemeral);
+        Files.write(
+                root.resolve("speed_registry/" + name + ".node"),
+                entry.encode(ring.registryKeys().get(0), 0));
     }
 
     // --- claims ---
@@ -240,8 +252,12 @@ class SweepTest {
     @Test
     void aDirectoryThatCannotBeRemovedKeepsTheName() throws IOException {
         makeEphemeral();
-        FailingCall.during("unlinkat", PosixException.EACCES, () -> StackWalker.getInstance().walk(
-                frames -> frames.anyMatch(frame -> frame.getMethodName().equals("removeTree"))),
+        FailingCall.during(
+                "unlinkat",
+                PosixException.EACCES,
+                () -> StackWalker.getInstance()
+                        .walk(frames ->
+                                frames.anyMatch(frame -> frame.getMethodName().equals("removeTree"))),
                 () -> assertThrows(PosixException.class, this::sweep));
         assertEquals(1, newest("worker"));
         assertTrue(sweep());
@@ -250,8 +266,12 @@ class SweepTest {
     @Test
     void anEntryThatCannotBeRemovedKeepsItsClaim() throws IOException {
         makeEphemeral();
-        FailingCall.during("renameat", PosixException.EACCES, () -> StackWalker.getInstance().walk(
-                frames -> frames.anyMatch(frame -> frame.getMethodName().equals("removeStale"))),
+        FailingCall.during(
+                "renameat",
+                PosixException.EACCES,
+                () -> StackWalker.getInstance()
+                        .walk(frames ->
+                                frames.anyMatch(frame -> frame.getMethodName().equals("removeStale"))),
                 () -> assertFalse(sweep()));
         assertEquals(1, newest("worker"));
         assertTrue(sweep());
@@ -292,7 +312,9 @@ class SweepTest {
             CountDownLatch begun = new CountDownLatch(1);
             started = CompletableFuture.supplyAsync(() -> {
                 begun.countDown();
-                return register(new Registry(root.toString(), ring), "worker", false).entry().generation();
+                return register(new Registry(root.toString(), ring), "worker", false)
+                        .entry()
+                        .generation();
             });
             begun.await();
             assertEquals(hold.generation(), newest("worker"));
@@ -340,16 +362,23 @@ class SweepTest {
         makeEphemeral();
         boolean[] isSwept = new boolean[1];
         int[] generation = new int[1];
-        FailingCall.during("openat", 0, () -> {
-            boolean isDue = !isSwept[0] && StackWalker.getInstance().walk(
-                    frames -> frames.anyMatch(frame -> frame.getMethodName().equals("take")
-                            && frame.getClassName().equals(Claim.class.getName())));
-            if (isDue) {
-                isSwept[0] = true;
-                forgetNow();
-            }
-            return false;
-        }, () -> generation[0] = register(registry, "worker", false).entry().generation());
+        FailingCall.during(
+                "openat",
+                0,
+                () -> {
+                    boolean isDue = !isSwept[0]
+                            && StackWalker.getInstance()
+                                    .walk(frames -> frames.anyMatch(
+                                            frame -> frame.getMethodName().equals("take")
+                                                    && frame.getClassName().equals(Claim.class.getName())));
+                    if (isDue) {
+                        isSwept[0] = true;
+                        forgetNow();
+                    }
+                    return false;
+                },
+                () -> generation[0] =
+                        register(registry, "worker", false).entry().generation());
         assertTrue(isSwept[0]);
         assertEquals(2, generation[0]);
         assertEquals(1, FloorFile.forgottenUpTo(root.toString(), "worker", ring));
@@ -367,8 +396,9 @@ class SweepTest {
     void manyWhoSweepAndStartAtOnceNeverUseAGenerationTwice() {
         ConcurrentLinkedQueue<Integer> generations = new ConcurrentLinkedQueue<>();
         CompletableFuture.allOf(IntStream.range(0, 4)
-                .mapToObj(n -> CompletableFuture.runAsync(() -> liveOften(generations)))
-                .toArray(CompletableFuture<?>[]::new)).join();
+                        .mapToObj(n -> CompletableFuture.runAsync(() -> liveOften(generations)))
+                        .toArray(CompletableFuture<?>[]::new))
+                .join();
         assertFalse(generations.isEmpty());
         assertEquals(generations.size(), new HashSet<>(generations).size(), generations.toString());
     }
@@ -430,10 +460,14 @@ class SweepTest {
         Map<String, Integer> ordinary = new HashMap<>();
         assertEquals(Set.of(), leftovers(ordinary, 0));
         boolean[] isRead = new boolean[1];
-        FailingCall.during("pread", 0, () -> {
-            isRead[0] = true;
-            return false;
-        }, () -> assertEquals(Set.of(), leftovers(ordinary, 0)));
+        FailingCall.during(
+                "pread",
+                0,
+                () -> {
+                    isRead[0] = true;
+                    return false;
+                },
+                () -> assertEquals(Set.of(), leftovers(ordinary, 0)));
         assertFalse(isRead[0]);
         assertNull(registry.live("left"));
     }

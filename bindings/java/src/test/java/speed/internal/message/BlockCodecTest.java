@@ -21,8 +21,14 @@ class BlockCodecTest {
         for (String sound : List.of("0500410101", "0500410e0100", "0500410f01000000")) {
             assertArrayEquals("AAAAA".getBytes(), decompressed("snappy", sound, 5), sound);
         }
-        for (String broken : List.of("0500410100", "0500410e0000", "0500410f00000000", "0500410102", "0500410e0200",
-                "0500410e00ff", "0500410fffffffff")) {
+        for (String broken : List.of(
+                "0500410100",
+                "0500410e0000",
+                "0500410f00000000",
+                "0500410102",
+                "0500410e0200",
+                "0500410e00ff",
+                "0500410fffffffff")) {
             assertThrows(CompressionException.class, () -> decompressed("snappy", broken, 5), broken);
         }
     }
@@ -35,8 +41,10 @@ class BlockCodecTest {
         sizes.forEach((block, size) -> {
             decompressed("lz4", String.format(block, "0100") + last, size);
             for (String offset : List.of("0000", "0200", "ffff")) {
-                assertThrows(CompressionException.class,
-                        () -> decompressed("lz4", String.format(block, offset) + last, size), block + offset);
+                assertThrows(
+                        CompressionException.class,
+                        () -> decompressed("lz4", String.format(block, offset) + last, size),
+                        block + offset);
             }
         });
     }

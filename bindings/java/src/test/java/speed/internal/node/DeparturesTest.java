@@ -24,12 +24,12 @@ class DeparturesTest {
     }
 
     private Departures departures() {
-        return new Departures(pending,
-                (name, waiting) -> pending.fail(waiting, () -> new NodeLeftException(name + " left")));
+        return new Departures(
+                pending, (name, waiting) -> pending.fail(waiting, () -> new NodeLeftException(name + " left")));
     }
 
     private void find(Departures departures) {
-        departures.add("billing", () -> { });
+        departures.add("billing", () -> {});
     }
 
     private void tell(Departures departures) {

@@ -81,7 +81,8 @@ class HostileTest {
 
     /** A request whose arguments are no msgpack: whoever decodes them finds that out. */
     private byte[] undecodable(String requestId, String service) {
-        byte[] head = new SpcRequest(requestId, service, Map.of(), "analytics", 1, Long.MAX_VALUE, "", 0, null, false).encode();
+        byte[] head = new SpcRequest(requestId, service, Map.of(), "analytics", 1, Long.MAX_VALUE, "", 0, null, false)
+                .encode();
         byte[] payload = new byte[MANY_BYTES];
         System.arraycopy(head, 0, payload, 0, head.length - 1);
         payload[head.length - 1] = (byte) 0xC1;
@@ -90,22 +91,26 @@ class HostileTest {
 
     private CompletableFuture<Outcome> expect(String requestId) {
         CompletableFuture<Outcome> answer = new CompletableFuture<>();
-        analytics.runtime.context().pending.add(new Call(new RequestKey(requestId),
-                System.nanoTime() + SOON.toNanos(), "billing", answer::complete));
+        analytics
+                .runtime
+                .context()
+                .pending
+                .add(new Call(
+                        new RequestKey(requestId), System.nanoTime() + SOON.toNanos(), "billing", answer::complete));
         return answer;
     }
 
     private String code(String requestId, byte[] request) throws Exception {
         CompletableFuture<Outcome> waiting = expect(requestId);
         send(EnvelopeType.SPC_REQUEST, 0, request);
-        return SpcResponse.decode(Calls.payload(waiting.get(20, TimeUnit.SECONDS))).errorCode();
+        return SpcResponse.decode(Calls.payload(waiting.get(20, TimeUnit.SECONDS)))
+                .errorCode();
     }
 
     @Test
     void aRequestThatIsRefusedIsNeverDecoded() throws Exception {
         assertEquals("SERVICE_NOT_FOUND", code("9.1", undecodable("9.1", "missing")));
-        billing.runtime.serving().services.register("closed", request -> 1,
-                ServiceOptions.DEFAULT.withAllow("nobody"));
+        billing.runtime.serving().services.register("closed", request -> 1, ServiceOptions.DEFAULT.withAllow("nobody"));
         assertEquals("ACCESS_DENIED", code("9.2", undecodable("9.2", "closed")));
         billing.runtime.serving().services.register("open", request -> 1, ServiceOptions.DEFAULT);
         assertEquals("INVALID_ARGUMENTS", code("9.3", undecodable("9.3", "open")));
@@ -126,7 +131,9 @@ class HostileTest {
     }
 
     private static byte[] request(String requestId, long deadlineMs, String bootId, long bootDeadlineMs) {
-        return new SpcRequest(requestId, "one", Map.of(), "analytics", 1, deadlineMs, bootId, bootDeadlineMs, null, false).encode();
+        return new SpcRequest(
+                        requestId, "one", Map.of(), "analytics", 1, deadlineMs, bootId, bootDeadlineMs, null, false)
+                .encode();
     }
 
     @Test
@@ -153,11 +160,18 @@ class HostileTest {
         CountDownLatch released = new CountDownLatch(1);
         CountDownLatch entered = new CountDownLatch(1);
         String[] id = new String[1];
-        analytics.runtime.serving().services.register("hold", request -> {
-            id[0] = request.requestId().substring("billing/".length());
-            entered.countDown();
-            return released.await(40, TimeUnit.SECONDS);
-        }, ServiceOptions.DEFAULT);
+        analytics
+                .runtime
+                .serving()
+                .services
+                .register(
+                        "hold",
+                        request -> {
+                            id[0] = request.requestId().substring("billing/".length());
+                            entered.countDown();
+                            return released.await(40, TimeUnit.SECONDS);
+                        },
+                        ServiceOptions.DEFAULT);
         CompletableFuture<Object> call = billing.runtime.calls().submit("analytics", "hold", Map.of(), SOON, null);
         assertTrue(entered.await(20, TimeUnit.SECONDS));
         Map<String, Object> odd = new LinkedHashMap<>();

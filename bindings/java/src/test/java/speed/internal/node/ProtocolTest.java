@@ -53,8 +53,14 @@ class ProtocolTest {
 
     /** Something that waits in billing for an acknowledgement by analytics. */
     private void expect(long sequence, Consumer<Outcome> completion) {
-        billing.runtime.context().pending.add(new Call(new SequenceKey("analytics", sequence),
-                System.nanoTime() + 3 * SOON.toNanos(), "analytics", completion));
+        billing.runtime
+                .context()
+                .pending
+                .add(new Call(
+                        new SequenceKey("analytics", sequence),
+                        System.nanoTime() + 3 * SOON.toNanos(),
+                        "analytics",
+                        completion));
     }
 
     private void acknowledge(long sequence) {

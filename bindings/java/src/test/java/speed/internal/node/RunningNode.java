@@ -10,8 +10,14 @@ public final class RunningNode implements AutoCloseable {
     public final Runtime runtime;
 
     public RunningNode(BenchRoot root, String name, String... allowed) {
-        runtime = Runtime.start(new Settings(name).root(root.path()).allow(allowed).options()
-                .completed(root.path().toString(), root.path().resolve("speed.key").toString(), NodeEngine.defaultOpenFiles()));
+        runtime = Runtime.start(new Settings(name)
+                .root(root.path())
+                .allow(allowed)
+                .options()
+                .completed(
+                        root.path().toString(),
+                        root.path().resolve("speed.key").toString(),
+                        NodeEngine.defaultOpenFiles()));
     }
 
     private static final class Settings extends NodeOptions.Builder<Settings> {

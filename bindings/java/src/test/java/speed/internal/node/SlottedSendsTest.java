@@ -48,10 +48,15 @@ class SlottedSendsTest {
     @BeforeEach
     void prepare() throws IOException {
         Files.createDirectories(root.resolve("billing/inbox"));
-        LaneWriter writer = new LaneWriter(root.toString(), "analytics", "billing", 1,
-                new LaneMac(ring, SOURCE, TARGET), new LaneWriter.WriteOptions(1 << 26, false, false));
-        LinkSealer sealer = new LinkSealer(ring, SOURCE, TARGET, 1, nonces -> { });
-        envelopes = new Envelopes(1, sealer, writer, key -> { }, () -> whenRung.run(), () -> false);
+        LaneWriter writer = new LaneWriter(
+                root.toString(),
+                "analytics",
+                "billing",
+                1,
+                new LaneMac(ring, SOURCE, TARGET),
+                new LaneWriter.WriteOptions(1 << 26, false, false));
+        LinkSealer sealer = new LinkSealer(ring, SOURCE, TARGET, 1, nonces -> {});
+        envelopes = new Envelopes(1, sealer, writer, key -> {}, () -> whenRung.run(), () -> false);
         envelopes.useSlots(true);
     }
 
@@ -69,7 +74,7 @@ class SlottedSendsTest {
     }
 
     private long send(EnvelopeType type, byte[]... payloads) {
-        return envelopes.append(new Load(type, 0, List.of(payloads), Long.MAX_VALUE), sequence -> { });
+        return envelopes.append(new Load(type, 0, List.of(payloads), Long.MAX_VALUE), sequence -> {});
     }
 
     private static long slotBytes() {
@@ -139,8 +144,7 @@ class SlottedSendsTest {
             sizesWhenRung.add(List.of());
             removeLane();
         };
-        StorageException error = assertThrows(
-                StorageException.class, () -> send(EnvelopeType.MESSAGE, LARGE, LARGE));
+        StorageException error = assertThrows(StorageException.class, () -> send(EnvelopeType.MESSAGE, LARGE, LARGE));
         assertEquals(1, error.envelopesWritten());
         assertEquals(1, envelopes.counter());
         assertEquals(2, sizesWhenRung.size());

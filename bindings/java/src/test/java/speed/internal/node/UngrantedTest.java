@@ -79,7 +79,8 @@ class UngrantedTest {
 
     private void awaitDiscarded() {
         long until = System.nanoTime() + SOON.toNanos();
-        while (!Long.valueOf(1).equals(billing.runtime.context().stats.counters().get("unauthorised"))) {
+        while (!Long.valueOf(1)
+                .equals(billing.runtime.context().stats.counters().get("unauthorised"))) {
             assertTrue(System.nanoTime() < until, "nothing was discarded");
             Thread.onSpinWait();
         }
@@ -109,9 +110,13 @@ class UngrantedTest {
     void aRequestWithoutAGrantIsAnswered() throws Exception {
         passFirstScan();
         CompletableFuture<Outcome> answer = new CompletableFuture<>();
-        guest.runtime.context().pending.add(new Call(new RequestKey("9.1"), System.nanoTime() + SOON.toNanos(), "billing",
-                answer::complete));
-        send(link, EnvelopeType.SPC_REQUEST,
+        guest.runtime
+                .context()
+                .pending
+                .add(new Call(new RequestKey("9.1"), System.nanoTime() + SOON.toNanos(), "billing", answer::complete));
+        send(
+                link,
+                EnvelopeType.SPC_REQUEST,
                 new SpcRequest("9.1", "one", Map.of(), "guest", 1, Long.MAX_VALUE, "", 0, null, false).encode());
         Outcome outcome = answer.get(20, TimeUnit.SECONDS);
         assertEquals("ACCESS_DENIED", SpcResponse.decode(Calls.payload(outcome)).errorCode());

@@ -36,7 +36,8 @@ class ParityTest {
     private static List<Segment> cut(byte[] payload, int segmentSize, int parityCount) {
         int dataCount = Math.max(1, (payload.length + segmentSize - 1) / segmentSize);
         Shape shape = new Shape(payload.length, segmentSize, dataCount, parityCount);
-        return StreamSupport.stream(Splitter.cut(Source.of(payload), shape).spliterator(), false).toList();
+        return StreamSupport.stream(Splitter.cut(Source.of(payload), shape).spliterator(), false)
+                .toList();
     }
 
     private static void check(byte[] payload, List<Segment> held) {
@@ -67,8 +68,12 @@ class ParityTest {
                 for (int pattern = 0; pattern < 1 << segments.size(); pattern++) {
                     if (Integer.bitCount(pattern) == dataCount) {
                         int held = pattern;
-                        check(payload, IntStream.range(0, segments.size())
-                                .filter(slot -> (held >> slot & 1) == 1).mapToObj(segments::get).toList());
+                        check(
+                                payload,
+                                IntStream.range(0, segments.size())
+                                        .filter(slot -> (held >> slot & 1) == 1)
+                                        .mapToObj(segments::get)
+                                        .toList());
                     }
                 }
             }

@@ -38,7 +38,9 @@ class SegmentVectorsTest {
             int requested = (int) one.number("asked");
             double rate = ((Number) one.get("parity_rate")).doubleValue();
             if (one.has("used")) {
-                assertEquals(one.number("used"), new Splitter(requested, rate).shape(0).segmentSize());
+                assertEquals(
+                        one.number("used"),
+                        new Splitter(requested, rate).shape(0).segmentSize());
             } else {
                 assertThrows(ConfigurationException.class, () -> new Splitter(requested, rate));
             }
@@ -52,7 +54,10 @@ class SegmentVectorsTest {
             List<Segment> segments = Cases.segments(one.text("name"));
             ByteArrayOutputStream all = new ByteArrayOutputStream();
             segments.forEach(segment -> all.writeBytes(segment.write()));
-            List<?> parity = segments.stream().filter(Segment::isParity).map(part -> hex(part.payload())).toList();
+            List<?> parity = segments.stream()
+                    .filter(Segment::isParity)
+                    .map(part -> hex(part.payload()))
+                    .toList();
             if (one.has("parity")) {
                 assertEquals(one.get("parity"), parity);
             }
@@ -101,8 +106,11 @@ class SegmentVectorsTest {
     }
 
     private static void arrive(Assembler assembler, Contract arrival) {
-        byte[] data = arrival.has("hex") ? arrival.bytes("hex")
-                : Cases.segments(arrival.text("of")).get((int) arrival.number("slot")).write();
+        byte[] data = arrival.has("hex")
+                ? arrival.bytes("hex")
+                : Cases.segments(arrival.text("of"))
+                        .get((int) arrival.number("slot"))
+                        .write();
         long nowMs = arrival.get("at") instanceof Number at ? (long) (at.doubleValue() * 1000) : 0;
         String verdict;
         byte[] payload = null;
@@ -124,13 +132,17 @@ class SegmentVectorsTest {
     private static SegmentLimits limits(Contract story) {
         SegmentLimits usual = SegmentLimits.DEFAULT;
         Map<?, ?> stated = story.has("limits") ? (Map<?, ?>) story.get("limits") : Map.of();
-        return new SegmentLimits(number(stated, "max_segmented_bytes", usual.payloadBytes()),
+        return new SegmentLimits(
+                number(stated, "max_segmented_bytes", usual.payloadBytes()),
                 (int) number(stated, "max_reconstructions", usual.reconstructions()),
                 (int) number(stated, "max_sender_reconstructions", usual.senderReconstructions()),
                 number(stated, "max_buffered_bytes", usual.bufferedBytes()),
                 number(stated, "max_sender_buffered_bytes", usual.senderBufferedBytes()),
-                usual.completions(), usual.senderCompletions(),
-                Duration.ofSeconds(60), Duration.ofSeconds(3600), Duration.ofSeconds(600));
+                usual.completions(),
+                usual.senderCompletions(),
+                Duration.ofSeconds(60),
+                Duration.ofSeconds(3600),
+                Duration.ofSeconds(600));
     }
 
     private static long number(Map<?, ?> stated, String name, long otherwise) {

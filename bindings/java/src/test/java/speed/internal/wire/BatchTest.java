@@ -49,8 +49,10 @@ class BatchTest {
 
     @TestFactory
     Stream<DynamicTest> whatIsWrittenIsReadAsTheSameValues() {
-        return vectors.each("written", one -> assertEquals(
-                Contract.spelled(one.value("payloads")), Contract.spelled(Batch.decode(one.bytes("hex")))));
+        return vectors.each(
+                "written",
+                one -> assertEquals(
+                        Contract.spelled(one.value("payloads")), Contract.spelled(Batch.decode(one.bytes("hex")))));
     }
 
     @TestFactory
@@ -64,7 +66,8 @@ class BatchTest {
                 Batch.Part part = parts.get(index);
                 assertEquals(stated.get(index).text("content_type"), part.contentType());
                 assertEquals(stated.get(index).text("type_url"), part.typeUrl());
-                assertEquals(stated.get(index).text("hex"),
+                assertEquals(
+                        stated.get(index).text("hex"),
                         hex(Arrays.copyOfRange(data, part.from(), part.from() + part.length())));
             }
         });
@@ -72,8 +75,12 @@ class BatchTest {
 
     @TestFactory
     Stream<DynamicTest> aBatchThatLiesIsRefused() {
-        return vectors.each("refused", one ->
-                assertEquals("BAD_BATCH", assertThrows(BatchException.class, () -> Batch.decode(one.bytes("hex"))).code()));
+        return vectors.each(
+                "refused",
+                one -> assertEquals(
+                        "BAD_BATCH",
+                        assertThrows(BatchException.class, () -> Batch.decode(one.bytes("hex")))
+                                .code()));
     }
 
     @TestFactory
@@ -106,8 +113,8 @@ class BatchTest {
 
     @Test
     void aContentTypeWithoutADecoderGivesItsBytes() {
-        assertArrayEquals("avro".getBytes(),
-                (byte[]) Batch.decode(vectors.cases("read").get(0).bytes("hex")).get(0));
+        assertArrayEquals("avro".getBytes(), (byte[])
+                Batch.decode(vectors.cases("read").get(0).bytes("hex")).get(0));
     }
 
     @Test
@@ -130,7 +137,8 @@ class BatchTest {
     @Test
     void whatCannotBeEncodedOrIsNoTopicKeepsAllBack() {
         Map.Entry<String, Object> sound = Map.entry("orders.made", 1);
-        assertThrows(UnserialisableException.class,
+        assertThrows(
+                UnserialisableException.class,
                 () -> Batch.ofTopics(List.of(sound, Map.entry("orders.paid", new Object()))));
         assertThrows(InvalidNameException.class, () -> Batch.ofTopics(List.of(sound, Map.entry("orders..paid", 1))));
         assertThrows(ConfigurationException.class, () -> Batch.ofTopics(Arrays.asList(sound, null)));
@@ -139,7 +147,9 @@ class BatchTest {
     @Test
     void aPayloadThatIsNotWhatItsTypeSaysIsBadMessage() {
         byte[] batch = HexFormat.of().parseHex("00000001" + "0000000a" + hex("text/plain".getBytes()) + "00000001ff");
-        assertEquals("BAD_MESSAGE", assertThrows(WireException.class, () -> Batch.decode(batch)).reason());
+        assertEquals(
+                "BAD_MESSAGE",
+                assertThrows(WireException.class, () -> Batch.decode(batch)).reason());
     }
 
     /** Nothing but what is named, whatever the bytes are. */
@@ -147,7 +157,9 @@ class BatchTest {
     void garbageEndsWithANamedError() {
         System.out.println("seed " + seed);
         List<byte[]> sound = Stream.of("written", "read", "refused")
-                .flatMap(list -> vectors.cases(list).stream()).map(one -> one.bytes("hex")).toList();
+                .flatMap(list -> vectors.cases(list).stream())
+                .map(one -> one.bytes("hex"))
+                .toList();
         for (int round = 0; round < ROUNDS; round++) {
             byte[] noise = new byte[random.nextInt(64)];
             random.nextBytes(noise);

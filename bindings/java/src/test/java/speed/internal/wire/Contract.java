@@ -37,12 +37,14 @@ public final class Contract {
 
     /** One test for each case of a list, named after the case and the mistake that it catches. */
     public Stream<DynamicTest> each(String list, ThrowingConsumer<Contract> test) {
-        return cases(list).stream().map(one -> DynamicTest.dynamicTest(
-                one.values.get("name") + ": " + one.values.get("bug"), () -> test.accept(one)));
+        return cases(list).stream()
+                .map(one -> DynamicTest.dynamicTest(
+                        one.values.get("name") + ": " + one.values.get("bug"), () -> test.accept(one)));
     }
 
     public List<Contract> cases(String list) {
-        return ((List<?>) values.get(list)).stream().map(item -> new Contract((Map<?, ?>) item)).toList();
+        return ((List<?>) values.get(list))
+                .stream().map(item -> new Contract((Map<?, ?>) item)).toList();
     }
 
     public Object get(String name) {
@@ -79,7 +81,8 @@ public final class Contract {
     }
 
     public List<byte[]> keys(String name) {
-        return ((List<?>) values.get(name)).stream().map(key -> HexFormat.of().parseHex((String) key)).toList();
+        return ((List<?>) values.get(name))
+                .stream().map(key -> HexFormat.of().parseHex((String) key)).toList();
     }
 
     /** A value in the notation of the vectors. */

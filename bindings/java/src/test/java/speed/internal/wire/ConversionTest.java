@@ -42,7 +42,8 @@ class ConversionTest {
 
     private record Item(String article, int pieces) {}
 
-    private record Order(UUID id, List<Item> items, Optional<LocalDate> due, Map<DayOfWeek, Double> prices, long... sizes) {}
+    private record Order(
+            UUID id, List<Item> items, Optional<LocalDate> due, Map<DayOfWeek, Double> prices, long... sizes) {}
 
     private record Picky(int count) {
         Picky {
@@ -63,34 +64,35 @@ class ConversionTest {
     }
 
     private static String refusal(Class<?> type, Object value) {
-        return assertThrows(Mismatch.class, () -> Conversion.to(type, value, "value")).getMessage();
+        return assertThrows(Mismatch.class, () -> Conversion.to(type, value, "value"))
+                .getMessage();
     }
 
     @TestFactory
     Stream<DynamicTest> aValueTravelsInItsFormAndComesBack() {
         return Stream.of(
-                new Case(ID, "0f8fad5b-d9cb-469f-a165-70867728950e"),
-                new Case(LocalDate.of(1, 2, 3), "0001-02-03"),
-                new Case(LocalTime.of(23, 59), "23:59:00"),
-                new Case(LocalTime.of(23, 59, 59, 1_000), "23:59:59.000001"),
-                new Case(LocalDateTime.of(2026, 11, 25, 23, 59, 59), "2026-11-25T23:59:59"),
-                new Case(Duration.ofNanos(-1_000), -1L),
-                new Case(Duration.ofDays(100_000), 8_640_000_000_000_000L),
-                new Case(new BigDecimal("-12.50"), "-12.50"),
-                new Case(new BigDecimal("1000"), "1000"),
-                new Case(DayOfWeek.MONDAY, "MONDAY"),
-                new Case(new Item("tea", 2), Map.of("article", "tea", "pieces", 2L)),
-                new Case(Set.of(7L), List.of(7L), Set.class),
-                new Case(Optional.empty(), null, Optional.class),
-                new Case(Optional.of(1.5), 1.5, Optional.class),
-                new Case(List.of("a"), List.of("a"), List.class),
-                new Case(Map.of("a", 1L), Map.of("a", 1L), Map.class),
-                new Case(Instant.EPOCH, Instant.EPOCH),
-                new Case((byte) 7, 7L),
-                new Case((short) 7, 7L),
-                new Case(7, 7L),
-                new Case(BigInteger.TWO, 2L),
-                new Case(1.5f, 1.5))
+                        new Case(ID, "0f8fad5b-d9cb-469f-a165-70867728950e"),
+                        new Case(LocalDate.of(1, 2, 3), "0001-02-03"),
+                        new Case(LocalTime.of(23, 59), "23:59:00"),
+                        new Case(LocalTime.of(23, 59, 59, 1_000), "23:59:59.000001"),
+                        new Case(LocalDateTime.of(2026, 11, 25, 23, 59, 59), "2026-11-25T23:59:59"),
+                        new Case(Duration.ofNanos(-1_000), -1L),
+                        new Case(Duration.ofDays(100_000), 8_640_000_000_000_000L),
+                        new Case(new BigDecimal("-12.50"), "-12.50"),
+                        new Case(new BigDecimal("1000"), "1000"),
+                        new Case(DayOfWeek.MONDAY, "MONDAY"),
+                        new Case(new Item("tea", 2), Map.of("article", "tea", "pieces", 2L)),
+                        new Case(Set.of(7L), List.of(7L), Set.class),
+                        new Case(Optional.empty(), null, Optional.class),
+                        new Case(Optional.of(1.5), 1.5, Optional.class),
+                        new Case(List.of("a"), List.of("a"), List.class),
+                        new Case(Map.of("a", 1L), Map.of("a", 1L), Map.class),
+                        new Case(Instant.EPOCH, Instant.EPOCH),
+                        new Case((byte) 7, 7L),
+                        new Case((short) 7, 7L),
+                        new Case(7, 7L),
+                        new Case(BigInteger.TWO, 2L),
+                        new Case(1.5f, 1.5))
                 .map(one -> DynamicTest.dynamicTest(one.toString(), () -> {
                     Object travelled = travelled(one.given);
                     assertEquals(one.form, travelled);
@@ -102,7 +104,8 @@ class ConversionTest {
     void arraysAreLists() {
         assertArrayEquals(new int[] {1, 2}, Conversion.to(int[].class, travelled(new int[] {1, 2}), "value"));
         assertArrayEquals(new UUID[] {ID}, Conversion.to(UUID[].class, travelled(new UUID[] {ID}), "value"));
-        assertArrayEquals(new double[][] {{1.5}, {}},
+        assertArrayEquals(
+                new double[][] {{1.5}, {}},
                 Conversion.to(double[][].class, travelled(new double[][] {{1.5}, {}}), "value"));
         assertArrayEquals(new byte[] {1}, Conversion.to(byte[].class, travelled(new byte[] {1}), "value"));
     }
@@ -120,8 +123,8 @@ class ConversionTest {
 
     @Test
     void aMemberMayBeMissingWhereItsTypeSaysSoAndOthersAreIgnored() {
-        Map<String, Object> given = new LinkedHashMap<>(Map.of(
-                "id", ID.toString(), "items", List.of(), "prices", Map.of(), "sizes", List.of(), "other", 1L));
+        Map<String, Object> given = new LinkedHashMap<>(
+                Map.of("id", ID.toString(), "items", List.of(), "prices", Map.of(), "sizes", List.of(), "other", 1L));
         assertEquals(Optional.empty(), Conversion.to(Order.class, given, "value").due);
         given.put("due", null);
         assertEquals(Optional.empty(), Conversion.to(Order.class, given, "value").due);
@@ -135,9 +138,11 @@ class ConversionTest {
     void whatDoesNotFitIsNamedByItsPlaceAndNotByWhatItIs() {
         Map<String, Object> item = new LinkedHashMap<>(Map.of("article", "tea", "pieces", 3_000_000_000L));
         Map<String, Object> given = new LinkedHashMap<>(Map.of("id", ID.toString(), "items", List.of(item)));
-        assertEquals("value.items[0].pieces must be int, not a number beyond its range",
+        assertEquals(
+                "value.items[0].pieces must be int, not a number beyond its range",
                 refusal(Order.class, given).replace("Integer", "int"));
-        assertEquals("value must be Picky, not what its constructor refuses (IllegalArgumentException)",
+        assertEquals(
+                "value must be Picky, not what its constructor refuses (IllegalArgumentException)",
                 refusal(Picky.class, Map.of("count", 0L)));
         assertEquals("value[1] must be String, not Long", refusal(String[].class, List.of("a", 7L)));
         assertEquals("value must be Item, not String", refusal(Item.class, "tea"));
@@ -160,14 +165,18 @@ class ConversionTest {
     void aFloatLosesNoDigitOfAWholeNumber() {
         long odd = (1L << 53) + 1;
         assertEquals("value must be Double, not a whole number that would lose digits", refusal(Double.class, odd));
-        assertEquals("value must be Double, not a whole number that would lose digits", refusal(double.class, Long.MAX_VALUE));
-        assertEquals("value must be Double, not a whole number that would lose digits",
+        assertEquals(
+                "value must be Double, not a whole number that would lose digits",
+                refusal(double.class, Long.MAX_VALUE));
+        assertEquals(
+                "value must be Double, not a whole number that would lose digits",
                 refusal(Double.class, TWO_63.add(BigInteger.ONE)));
         assertEquals(0x1p63, Conversion.to(Double.class, TWO_63, "value"));
         assertEquals(-0x1p63, Conversion.to(double.class, Long.MIN_VALUE, "value"));
         assertEquals(0x1p53 + 2, Conversion.to(Double.class, odd + 1, "value"));
         assertEquals(0.0, Conversion.to(Double.class, 0L, "value"));
-        assertEquals("value must be Float, not a whole number that would lose digits", refusal(Float.class, (1L << 24) + 1));
+        assertEquals(
+                "value must be Float, not a whole number that would lose digits", refusal(Float.class, (1L << 24) + 1));
         assertEquals(0.1f, Conversion.to(float.class, 0.1, "value"));
         assertEquals(Float.NaN, Conversion.to(Float.class, Double.NaN, "value"));
         assertEquals("value must be Float, not a number beyond its range", refusal(Float.class, 1e300));
@@ -183,10 +192,13 @@ class ConversionTest {
                 LocalDateTime.class, List.of("2026-11-25 23:59:59", "2026-11-25T23:59:59Z"),
                 BigDecimal.class, List.of("1e3", "+1", ".5", "1.", "NaN", "1".repeat(1001), "\u0661"),
                 DayOfWeek.class, List.of("monday", "", "8"));
-        return odd.entrySet().stream().flatMap(one -> one.getValue().stream().map(text ->
-                DynamicTest.dynamicTest(one.getKey().getSimpleName() + " " + text, () ->
-                        assertEquals("value must be " + one.getKey().getSimpleName() + ", not text of another form",
-                                refusal(one.getKey(), text)))));
+        return odd.entrySet().stream()
+                .flatMap(one -> one.getValue().stream()
+                        .map(text -> DynamicTest.dynamicTest(
+                                one.getKey().getSimpleName() + " " + text,
+                                () -> assertEquals(
+                                        "value must be " + one.getKey().getSimpleName() + ", not text of another form",
+                                        refusal(one.getKey(), text)))));
     }
 
     @Test
@@ -212,8 +224,15 @@ class ConversionTest {
     void whatOthersCouldNotReadIsRefused() {
         Object endless = new Object[1];
         ((Object[]) endless)[0] = endless;
-        for (Object beyond : Arrays.asList(LocalDate.of(10_000, 1, 1), LocalDateTime.MIN, Duration.ofSeconds(Long.MAX_VALUE),
-                new BigDecimal("1e2000"), new BigDecimal("1e-2000"), new BigDecimal("1e2000000000"), new char[1], endless,
+        for (Object beyond : Arrays.asList(
+                LocalDate.of(10_000, 1, 1),
+                LocalDateTime.MIN,
+                Duration.ofSeconds(Long.MAX_VALUE),
+                new BigDecimal("1e2000"),
+                new BigDecimal("1e-2000"),
+                new BigDecimal("1e2000000000"),
+                new char[1],
+                endless,
                 Collections.singletonMap(null, 1))) {
             assertThrows(UnserialisableException.class, () -> Values.encode(beyond, "value"));
         }
@@ -242,7 +261,9 @@ class ConversionTest {
 
     @Test
     void aTypeThatNoValueIsTakenAsIsTheProgramsMistake() {
-        assertEquals("no value is taken as java.lang.Thread",
-                assertThrows(ConfigurationException.class, () -> Conversion.to(Thread.class, "x", "value")).getMessage());
+        assertEquals(
+                "no value is taken as java.lang.Thread",
+                assertThrows(ConfigurationException.class, () -> Conversion.to(Thread.class, "x", "value"))
+                        .getMessage());
     }
 }

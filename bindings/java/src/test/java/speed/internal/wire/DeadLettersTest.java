@@ -35,9 +35,17 @@ class DeadLettersTest {
         return vectors.each("valid", one -> {
             LetterFile.Opened opened = read(one.bytes("hex"));
             Contract stated = one.object("letter");
-            assertEquals(new DeadLetter(stated.text("type"), stated.text("source"), stated.sequence("sequence"),
-                    stated.number("timestamp_ms"), stated.number("deliveries"), stated.text("error_code"),
-                    stated.text("error_message"), stated.number("died_at_ms"), stated.number("payload_bytes")),
+            assertEquals(
+                    new DeadLetter(
+                            stated.text("type"),
+                            stated.text("source"),
+                            stated.sequence("sequence"),
+                            stated.number("timestamp_ms"),
+                            stated.number("deliveries"),
+                            stated.text("error_code"),
+                            stated.text("error_message"),
+                            stated.number("died_at_ms"),
+                            stated.number("payload_bytes")),
                     opened.letter());
             assertArrayEquals(one.bytes("payload_hex"), opened.payload());
         });
@@ -61,8 +69,13 @@ class DeadLettersTest {
             new SecureRandom().nextBytes(payload);
             DeadLetter letter = new DeadLetter("EVENT", "analytics", -1, 2, 3, "EXECUTION_FAILED", "why", 4, bytes);
             ByteArrayOutputStream file = new ByteArrayOutputStream();
-            LetterFile.write(letter, (from, into) -> System.arraycopy(payload, (int) from, into, 0, into.length),
-                    keyring, node, new SecureRandom()::nextBytes, file::writeBytes);
+            LetterFile.write(
+                    letter,
+                    (from, into) -> System.arraycopy(payload, (int) from, into, 0, into.length),
+                    keyring,
+                    node,
+                    new SecureRandom()::nextBytes,
+                    file::writeBytes);
             assertEquals(letter, read(file.toByteArray()).letter());
             assertArrayEquals(payload, read(file.toByteArray()).payload());
         }

@@ -50,8 +50,7 @@ class EntriesTest {
     @TestFactory
     Stream<DynamicTest> theMostSpecificPatternSaysWhoMayWrite() {
         return vectors.each("senders", one -> {
-            Entry entry = sample().publishing(
-                    sample().published().granting(texts(one, "allow"), texts(one, "deny")));
+            Entry entry = sample().publishing(sample().published().granting(texts(one, "allow"), texts(one, "deny")));
             assertEquals(one.get("granted"), entry.grants(one.text("sender")));
         });
     }
@@ -64,13 +63,30 @@ class EntriesTest {
     }
 
     private static Entry entry(Contract stated) {
-        Entry.Process process = new Entry.Process(stated.number("pid"), stated.number("pid_start"),
-                stated.text("pid_namespace"), stated.text("host"), stated.text("boot_id"));
-        return new Entry(stated.text("name"), (int) stated.number("generation"), process,
-                new Entry.Times(stated.number("startup_timestamp"), stated.number("last_heartbeat"),
-                        stated.number("heartbeat_monotonic_ms"), stated.number("lease"), stated.number("heartbeat_interval")),
-                new Entry.Published(stated.text("status"), texts(stated, "fabrics"), texts(stated, "allow"),
-                        texts(stated, "deny"), texts(stated, "subscriptions")), stated.text("language"), stated.text("version"),
+        Entry.Process process = new Entry.Process(
+                stated.number("pid"),
+                stated.number("pid_start"),
+                stated.text("pid_namespace"),
+                stated.text("host"),
+                stated.text("boot_id"));
+        return new Entry(
+                stated.text("name"),
+                (int) stated.number("generation"),
+                process,
+                new Entry.Times(
+                        stated.number("startup_timestamp"),
+                        stated.number("last_heartbeat"),
+                        stated.number("heartbeat_monotonic_ms"),
+                        stated.number("lease"),
+                        stated.number("heartbeat_interval")),
+                new Entry.Published(
+                        stated.text("status"),
+                        texts(stated, "fabrics"),
+                        texts(stated, "allow"),
+                        texts(stated, "deny"),
+                        texts(stated, "subscriptions")),
+                stated.text("language"),
+                stated.text("version"),
                 stated.has("features") ? texts(stated, "features") : List.of(),
                 stated.has("ephemeral") && (Boolean) stated.get("ephemeral"));
     }
@@ -82,9 +98,21 @@ class EntriesTest {
     /** R-2: what readers would refuse is not published. */
     @Test
     void anEntryBeyondTheLimitIsRefusedByItsWriter() {
-        Entry entry = new Entry("a", 1, new Entry.Process(1, 1, "ns", "host", "boot"),
-                new Entry.Times(0, 0, 0, 30_000, 5_000), new Entry.Published(Entry.ONLINE, List.of(),
-                        Collections.nCopies(5_000, "etl." + "x".repeat(100)), List.of(), List.of()), "java", "1", List.of(), false);
+        Entry entry = new Entry(
+                "a",
+                1,
+                new Entry.Process(1, 1, "ns", "host", "boot"),
+                new Entry.Times(0, 0, 0, 30_000, 5_000),
+                new Entry.Published(
+                        Entry.ONLINE,
+                        List.of(),
+                        Collections.nCopies(5_000, "etl." + "x".repeat(100)),
+                        List.of(),
+                        List.of()),
+                "java",
+                "1",
+                List.of(),
+                false);
         assertThrows(ConfigurationException.class, () -> entry.encode(keys.get(0), 0));
         assertThrows(WireException.class, () -> Entry.decode(new byte[Limits.MAX_ENTRY_BYTES + 1], keys));
     }
@@ -92,27 +120,43 @@ class EntriesTest {
     /** The entry's first line with one member replaced, and the MAC of what that gives. */
     private byte[] with(String member, String value) {
         String line = new String(sample().encode(keys.get(0), 0), StandardCharsets.US_ASCII).split("\n")[0];
-        String changed = line.replaceFirst("\"" + member + "\":(\\[[^]]*\\]|\"[^\"]*\"|[0-9]+)",
-                "\"" + member + "\":" + value);
+        String changed =
+                line.replaceFirst("\"" + member + "\":(\\[[^]]*\\]|\"[^\"]*\"|[0-9]+)", "\"" + member + "\":" + value);
         assertNotEquals(line, changed);
         byte[] mac = Hashes.hmac(keys.get(0), changed.getBytes(StandardCharsets.US_ASCII));
         return (changed + "\n" + Base64.getEncoder().encodeToString(mac) + "\n").getBytes(StandardCharsets.US_ASCII);
     }
 
     private static Entry sample() {
-        return new Entry("billing", 7, new Entry.Process(1, 1, "ns", "host", "boot"),
-                new Entry.Times(1, 2, 3, 30_000, 5_000), new Entry.Published(Entry.ONLINE, List.of("local"), List.of("etl.*"),
-                        List.of("etl.7"), List.of("orders.*")), "java", "1", List.of(), false);
+        return new Entry(
+                "billing",
+                7,
+                new Entry.Process(1, 1, "ns", "host", "boot"),
+                new Entry.Times(1, 2, 3, 30_000, 5_000),
+                new Entry.Published(
+                        Entry.ONLINE, List.of("local"), List.of("etl.*"), List.of("etl.7"), List.of("orders.*")),
+                "java",
+                "1",
+                List.of(),
+                false);
     }
 
     /** R-3: the key makes an entry authentic, not sound. */
     @TestFactory
     Stream<DynamicTest> anAuthenticEntryOfWrongMembersIsRefused() {
         return Stream.of(
-                List.of("pid", "-1"), List.of("pid", "\"1\""), List.of("host", "7"), List.of("lease", "0"),
-                List.of("generation", "0"), List.of("generation", "4294967296"), List.of("allow", "\"etl\""),
-                List.of("allow", "[\"etl\",7]"), List.of("status", "\"asleep\""), List.of("name", "\"a/b\""),
-                List.of("nodeId", "\"00\"")).map(one -> DynamicTest.dynamicTest(one.get(0) + " is " + one.get(1), () -> {
+                        List.of("pid", "-1"),
+                        List.of("pid", "\"1\""),
+                        List.of("host", "7"),
+                        List.of("lease", "0"),
+                        List.of("generation", "0"),
+                        List.of("generation", "4294967296"),
+                        List.of("allow", "\"etl\""),
+                        List.of("allow", "[\"etl\",7]"),
+                        List.of("status", "\"asleep\""),
+                        List.of("name", "\"a/b\""),
+                        List.of("nodeId", "\"00\""))
+                .map(one -> DynamicTest.dynamicTest(one.get(0) + " is " + one.get(1), () -> {
                     byte[] file = with(one.get(0), one.get(1));
                     WireException refused = assertThrows(WireException.class, () -> Entry.decode(file, keys));
                     assertEquals("BAD_ENTRY", refused.reason());

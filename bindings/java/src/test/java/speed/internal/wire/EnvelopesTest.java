@@ -48,8 +48,8 @@ class EnvelopesTest {
     @TestFactory
     Stream<DynamicTest> bothCiphersGiveTheSameBytes() {
         return vectors.each("valid", one -> {
-            byte[] key = Keyring.linkKey(
-                    one.bytes("key"), source, target, Sequence.generation(one.sequence("sequence")), 0);
+            byte[] key =
+                    Keyring.linkKey(one.bytes("key"), source, target, Sequence.generation(one.sequence("sequence")), 0);
             Block envelope = Block.of(one.bytes("envelope"));
             Block payload = new Block(ROOM);
             int bytes = one.bytes("payload").length;
@@ -69,11 +69,21 @@ class EnvelopesTest {
     private byte[] sealed(Contract one) {
         byte[] nonce = one.bytes("nonce");
         Keyring sealing = new Keyring(List.of(one.bytes("key")));
-        LinkSealer sealer = new LinkSealer(sealing, source, target, Sequence.generation(one.sequence("sequence")),
+        LinkSealer sealer = new LinkSealer(
+                sealing,
+                source,
+                target,
+                Sequence.generation(one.sequence("sequence")),
                 nonces -> System.arraycopy(nonce, 0, nonces, 0, nonce.length));
         Block envelope = new Block(ROOM);
-        int bytes = sealer.seal(envelope, 0, EnvelopeType.of((int) one.number("type")), (int) one.number("flags"),
-                Sequence.counter(one.sequence("sequence")), one.number("timestamp_ms"), one.bytes("payload"));
+        int bytes = sealer.seal(
+                envelope,
+                0,
+                EnvelopeType.of((int) one.number("type")),
+                (int) one.number("flags"),
+                Sequence.counter(one.sequence("sequence")),
+                one.number("timestamp_ms"),
+                one.bytes("payload"));
         return envelope.copy(0, bytes);
     }
 
@@ -83,8 +93,8 @@ class EnvelopesTest {
         try {
             Header header = Header.parse(envelope.bytes, 0, bytes.length);
             LinkOpener opener = new LinkOpener(ring, source, target);
-            LaneDecoder decoder = new LaneDecoder(source, target,
-                    (found, data, at) -> opener.open(found, data, at, new Block(ROOM)));
+            LaneDecoder decoder =
+                    new LaneDecoder(source, target, (found, data, at) -> opener.open(found, data, at, new Block(ROOM)));
             LaneDecoder.Scan scan = decoder.scan(
                     new LaneDecoder.Window(envelope, bytes.length, 0, header.generation(), true, false), 1);
             return scan.items().get(0) instanceof LaneDecoder.Damage damage ? damage.reason() : "accepted";
@@ -99,7 +109,8 @@ class EnvelopesTest {
         LinkSealer sealer = new LinkSealer(ring, source, target, 1, nonces -> {});
         Block envelope = new Block(ROOM);
         for (long counter : new long[] {0, Sequence.MAX_COUNTER + 1}) {
-            assertThrows(IllegalStateException.class,
+            assertThrows(
+                    IllegalStateException.class,
                     () -> sealer.seal(envelope, 0, EnvelopeType.MESSAGE, 0, counter, 1, new byte[0]));
         }
         sealer.seal(envelope, 0, EnvelopeType.MESSAGE, 0, Sequence.MAX_COUNTER, 1, new byte[0]);

@@ -38,8 +38,12 @@ class FloorTest {
 
     @TestFactory
     Stream<DynamicTest> whatIsNoFloorIsRefused() {
-        return vectors.each("floors_invalid", one -> assertEquals("BAD_FLOOR",
-                assertThrows(WireException.class, () -> Floor.decode(one.bytes("hex"), keys)).reason()));
+        return vectors.each(
+                "floors_invalid",
+                one -> assertEquals(
+                        "BAD_FLOOR",
+                        assertThrows(WireException.class, () -> Floor.decode(one.bytes("hex"), keys))
+                                .reason()));
     }
 
     @Test

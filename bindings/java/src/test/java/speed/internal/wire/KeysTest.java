@@ -51,10 +51,11 @@ class KeysTest {
             NodeId target = NodeId.of(one.text("target"));
             assertEquals(Long.parseUnsignedLong(one.text("key_id"), 16), Keyring.keyId(key));
             assertArrayEquals(one.bytes("registry_key"), ring.registryKeys().get(0));
-            assertArrayEquals(one.bytes("lane_key"), ring.laneKeys(source, target).get(0));
+            assertArrayEquals(
+                    one.bytes("lane_key"), ring.laneKeys(source, target).get(0));
             int generation = (int) one.number("generation");
-            assertArrayEquals(one.bytes("link_key"), 
-                    Keyring.linkKey(key, source, target, generation, (int) one.number("target_life")));
+            assertArrayEquals(one.bytes("link_key"), Keyring.linkKey(key, source, target, generation, (int)
+                    one.number("target_life")));
         });
     }
 

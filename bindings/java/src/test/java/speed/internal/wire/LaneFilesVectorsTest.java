@@ -34,10 +34,18 @@ class LaneFilesVectorsTest {
     }
 
     private static Cursor cursor(Contract stated) {
-        var unfinished = stated.cases("unfinished").stream().map(entry -> new Cursor.Unfinished(
-                entry.sequence("sequence"), segment(entry, "generation"), entry.number("offset"), (Boolean) entry.get("begun"))).toList();
-        return new Cursor((int) stated.number("receiver_generation"), segment(stated, "sender_generation"),
-                stated.number("offset"), stated.sequence("last_sequence"), unfinished, (Boolean) stated.get("clean"),
+        var unfinished = stated.cases("unfinished").stream()
+                .map(entry -> new Cursor.Unfinished(
+                        entry.sequence("sequence"), segment(entry, "generation"), entry.number("offset"), (Boolean)
+                                entry.get("begun")))
+                .toList();
+        return new Cursor(
+                (int) stated.number("receiver_generation"),
+                segment(stated, "sender_generation"),
+                stated.number("offset"),
+                stated.sequence("last_sequence"),
+                unfinished,
+                (Boolean) stated.get("clean"),
                 (Boolean) stated.get("sealed"));
     }
 
@@ -47,16 +55,17 @@ class LaneFilesVectorsTest {
 
     @TestFactory
     Stream<DynamicTest> aBrokenCursorIsRefused() {
-        return vectors.each("cursors_invalid", one ->
-                assertEquals("BAD_CURSOR", reason(() -> Cursor.decode(one.bytes("hex"), mac))));
+        return vectors.each(
+                "cursors_invalid",
+                one -> assertEquals("BAD_CURSOR", reason(() -> Cursor.decode(one.bytes("hex"), mac))));
     }
 
     @TestFactory
     Stream<DynamicTest> aFenceIsReadAndWrittenAsStated() {
         return vectors.each("fences_valid", one -> {
             Contract stated = one.object("fence");
-            Fence fence = new Fence((int) stated.number("new_generation"), segment(stated, "old_generation"),
-                    stated.number("size"));
+            Fence fence = new Fence(
+                    (int) stated.number("new_generation"), segment(stated, "old_generation"), stated.number("size"));
             assertEquals(fence, Fence.decode(one.bytes("hex"), mac));
             assertArrayEquals(one.bytes("hex"), fence.encode(mac));
         });
@@ -78,14 +87,15 @@ class LaneFilesVectorsTest {
 
     @TestFactory
     Stream<DynamicTest> brokenDeliveriesAreRefused() {
-        return vectors.each("deliveries_invalid", one ->
-                assertEquals("BAD_CURSOR", reason(() -> DeliveryCounts.decode(one.bytes("hex"), mac))));
+        return vectors.each(
+                "deliveries_invalid",
+                one -> assertEquals("BAD_CURSOR", reason(() -> DeliveryCounts.decode(one.bytes("hex"), mac))));
     }
 
     @TestFactory
     Stream<DynamicTest> aBrokenFenceIsRefused() {
-        return vectors.each("fences_invalid", one ->
-                assertEquals("BAD_FENCE", reason(() -> Fence.decode(one.bytes("hex"), mac))));
+        return vectors.each(
+                "fences_invalid", one -> assertEquals("BAD_FENCE", reason(() -> Fence.decode(one.bytes("hex"), mac))));
     }
 
     private static String reason(Runnable reading) {

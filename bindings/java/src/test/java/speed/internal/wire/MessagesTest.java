@@ -60,15 +60,18 @@ class MessagesTest {
         fields.put("labels", view.labels());
         fields.put("baggage", view.baggage());
         Map<String, String> extensions = new LinkedHashMap<>();
-        view.extensions().forEach((key, value) -> extensions.put(key, HexFormat.of().formatHex(value)));
+        view.extensions()
+                .forEach((key, value) -> extensions.put(key, HexFormat.of().formatHex(value)));
         fields.put("extensions_hex", extensions);
         return fields;
     }
 
     @TestFactory
     Stream<DynamicTest> aMessageIsWrittenWithTheStatedBytes() {
-        return vectors.each("written", one ->
-                assertArrayEquals(one.bytes("hex"), draft(one.object("fields")).encode(one.value("value"))));
+        return vectors.each(
+                "written",
+                one -> assertArrayEquals(
+                        one.bytes("hex"), draft(one.object("fields")).encode(one.value("value"))));
     }
 
     /** M-5. */
@@ -84,13 +87,23 @@ class MessagesTest {
     /** The fields of a case as a writer takes them. */
     private static MessageDraft draft(Contract fields) {
         Map<String, byte[]> extensions = new LinkedHashMap<>();
-        texts(fields, "extensions_hex").forEach((key, value) -> extensions.put(key, HexFormat.of().parseHex(value)));
-        return new MessageDraft(fields.text("message_id"), fields.text("topic"), fields.text("namespace"),
-                fields.number("published_at_ms"), fields.text("publisher_id"), new MessageDraft.Options(
+        texts(fields, "extensions_hex")
+                .forEach((key, value) -> extensions.put(key, HexFormat.of().parseHex(value)));
+        return new MessageDraft(
+                fields.text("message_id"),
+                fields.text("topic"),
+                fields.text("namespace"),
+                fields.number("published_at_ms"),
+                fields.text("publisher_id"),
+                new MessageDraft.Options(
                         fields.has("priority") ? (int) fields.number("priority") : 0,
-                        fields.has("ttl_seconds") ? fields.number("ttl_seconds") : 0, fields.text("correlation_id"),
-                        fields.text("causality_parent"), fields.text("traceparent"), texts(fields, "labels"),
-                        texts(fields, "baggage"), extensions));
+                        fields.has("ttl_seconds") ? fields.number("ttl_seconds") : 0,
+                        fields.text("correlation_id"),
+                        fields.text("causality_parent"),
+                        fields.text("traceparent"),
+                        texts(fields, "labels"),
+                        texts(fields, "baggage"),
+                        extensions));
     }
 
     private static Map<String, String> texts(Contract fields, String name) {
@@ -108,7 +121,8 @@ class MessagesTest {
 
     @TestFactory
     Stream<DynamicTest> whatIsNoJsonIsRefusedAsEverywhere() {
-        return vectors.object("json_payloads").each("invalid", one -> assertThrows(WireException.class, () -> json(one)));
+        return vectors.object("json_payloads")
+                .each("invalid", one -> assertThrows(WireException.class, () -> json(one)));
     }
 
     private static Object json(Contract one) {
@@ -128,19 +142,22 @@ class MessagesTest {
 
     @TestFactory
     Stream<DynamicTest> aMessageIdIsMadeOfTimeAndRandomBytes() {
-        return vectors.cases("message_ids").stream().map(one -> DynamicTest.dynamicTest(one.text("message_id"), () -> {
-            byte[] random = one.bytes("random_hex");
-            String made = MessageIds.fresh(one.number("unix_ms"), Arrays.copyOfRange(random, 6, 16));
-            assertEquals(one.text("message_id"), made);
-        }));
+        return vectors.cases("message_ids").stream()
+                .map(one -> DynamicTest.dynamicTest(one.text("message_id"), () -> {
+                    byte[] random = one.bytes("random_hex");
+                    String made = MessageIds.fresh(one.number("unix_ms"), Arrays.copyOfRange(random, 6, 16));
+                    assertEquals(one.text("message_id"), made);
+                }));
     }
 
     @TestFactory
     Stream<DynamicTest> anIdOfWorkThatIsDoneAgainIsTheSame() {
-        return vectors.cases("repeated_ids").stream().map(one -> DynamicTest.dynamicTest(one.text("message_id"), () -> {
-            List<String> names = ((List<?>) one.get("names")).stream().map(String.class::cast).toList();
-            assertEquals(one.text("message_id"), MessageIds.repeated(names, one.number("number")));
-        }));
+        return vectors.cases("repeated_ids").stream()
+                .map(one -> DynamicTest.dynamicTest(one.text("message_id"), () -> {
+                    List<String> names = ((List<?>) one.get("names"))
+                            .stream().map(String.class::cast).toList();
+                    assertEquals(one.text("message_id"), MessageIds.repeated(names, one.number("number")));
+                }));
     }
 
     @Test
@@ -163,8 +180,20 @@ class MessagesTest {
     @Test
     void aWrittenMessageIsReadBack() {
         String trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        MessageDraft draft = new MessageDraft("id-1", "orders.created", "default", 1_700_000_000_123L, "billing",
-                new MessageDraft.Options(8, 60, "c", "p", trace, Map.of("region", "eu"), Map.of("tenant", "a"),
+        MessageDraft draft = new MessageDraft(
+                "id-1",
+                "orders.created",
+                "default",
+                1_700_000_000_123L,
+                "billing",
+                new MessageDraft.Options(
+                        8,
+                        60,
+                        "c",
+                        "p",
+                        trace,
+                        Map.of("region", "eu"),
+                        Map.of("tenant", "a"),
                         Map.of("x-retry", new byte[] {3})));
         MessageView view = MessageView.of(draft.encode(Map.of("amount", 1000)));
         assertEquals(Map.of("amount", 1000L), view.payload());
@@ -203,10 +232,15 @@ class MessagesTest {
         String trace = "0af7651916cd43dd8448eb211c80319c";
         String span = "b7ad6b7169203331";
         assertTrue(new TraceParent(trace, span, 255).isValid());
-        for (TraceParent bad : List.of(new TraceParent("", span, 1), new TraceParent(trace, "", 1),
-                new TraceParent(trace.toUpperCase(Locale.ROOT), span, 1), new TraceParent(trace, "z".repeat(16), 1),
-                new TraceParent("0".repeat(32), span, 1), new TraceParent(trace, "0".repeat(16), 1),
-                new TraceParent(trace, span, -1), new TraceParent(trace, span, 256))) {
+        for (TraceParent bad : List.of(
+                new TraceParent("", span, 1),
+                new TraceParent(trace, "", 1),
+                new TraceParent(trace.toUpperCase(Locale.ROOT), span, 1),
+                new TraceParent(trace, "z".repeat(16), 1),
+                new TraceParent("0".repeat(32), span, 1),
+                new TraceParent(trace, "0".repeat(16), 1),
+                new TraceParent(trace, span, -1),
+                new TraceParent(trace, span, 256))) {
             assertFalse(bad.isValid(), bad::toString);
         }
         String text = new TraceParent(trace, span, 1).toString();
@@ -217,7 +251,12 @@ class MessagesTest {
     }
 
     private static MessageDraft draft(long ttlSeconds, String traceparent) {
-        return new MessageDraft("id-1", "orders.created", "default", 1_700_000_000_000L, null, new MessageDraft.Options(
-                0, ttlSeconds, null, null, traceparent, Map.of(), Map.of(), Map.of()));
+        return new MessageDraft(
+                "id-1",
+                "orders.created",
+                "default",
+                1_700_000_000_000L,
+                null,
+                new MessageDraft.Options(0, ttlSeconds, null, null, traceparent, Map.of(), Map.of(), Map.of()));
     }
 }

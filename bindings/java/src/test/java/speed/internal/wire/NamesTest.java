@@ -30,8 +30,9 @@ class NamesTest {
 
     @TestFactory
     Stream<DynamicTest> anInvalidNameIsRefused() {
-        return vectors.each("invalid_names", one ->
-                assertThrows(InvalidNameException.class, () -> Names.checkNode(one.text("name"))));
+        return vectors.each(
+                "invalid_names",
+                one -> assertThrows(InvalidNameException.class, () -> Names.checkNode(one.text("name"))));
     }
 
     @Test
@@ -62,8 +63,9 @@ class NamesTest {
 
     @TestFactory
     Stream<DynamicTest> aPatternCoversWhatItSays() {
-        return vectors.each("matching", one ->
-                assertEquals(one.get("matches"), Names.matches(one.text("pattern"), one.text("name"))));
+        return vectors.each(
+                "matching",
+                one -> assertEquals(one.get("matches"), Names.matches(one.text("pattern"), one.text("name"))));
     }
 
     @Test
@@ -103,7 +105,11 @@ class NamesTest {
     @Test
     void nothingIsNoName() {
         for (Consumer<String> check : List.<Consumer<String>>of(
-                Names::checkNode, Names::checkService, Names::checkTopic, Names::checkGrant, Names::checkTopicPattern)) {
+                Names::checkNode,
+                Names::checkService,
+                Names::checkTopic,
+                Names::checkGrant,
+                Names::checkTopicPattern)) {
             assertThrows(InvalidNameException.class, () -> check.accept(null));
             assertThrows(InvalidNameException.class, () -> check.accept(""));
         }

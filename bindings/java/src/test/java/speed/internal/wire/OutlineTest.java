@@ -26,7 +26,8 @@ class OutlineTest {
 
     @Test
     void theEndOfReadingIsReported() {
-        assertEquals("3 bytes: metadata 0, " + ABSENT + ", nothing to be read from byte 2; no message_id",
+        assertEquals(
+                "3 bytes: metadata 0, " + ABSENT + ", nothing to be read from byte 2; no message_id",
                 outline("0a0007"));
     }
 

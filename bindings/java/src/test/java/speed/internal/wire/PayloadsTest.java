@@ -33,8 +33,7 @@ class PayloadsTest {
     @TestFactory
     Stream<DynamicTest> anInvalidPayloadIsRefused() {
         return vectors.each("invalid", one -> {
-            WireException refused =
-                    assertThrows(WireException.class, () -> fields(one.text("kind"), one.bytes("hex")));
+            WireException refused = assertThrows(WireException.class, () -> fields(one.text("kind"), one.bytes("hex")));
             assertEquals("BAD_PAYLOAD", refused.reason());
             if (one.has("answered")) {
                 assertEquals(one.get("answered"), SpcHead.readableId(one.bytes("hex")));
@@ -44,13 +43,16 @@ class PayloadsTest {
 
     @TestFactory
     Stream<DynamicTest> aRequestIsWrittenAsTheReferenceWritesIt() {
-        return vectors.cases("valid").stream().filter(one -> one.text("kind").equals("request"))
+        return vectors.cases("valid").stream()
+                .filter(one -> one.text("kind").equals("request"))
                 .map(one -> DynamicTest.dynamicTest(one.text("name"), () -> {
                     SpcRequest request = SpcRequest.decode(one.bytes("hex"));
                     boolean extended = ((Map<?, ?>) one.value("fields")).size() > 6;
                     if (!extended) {
                         assertEquals(request, SpcRequest.decode(request.encode()));
-                        assertArrayEquals(request.encode(), SpcRequest.decode(request.encode()).encode());
+                        assertArrayEquals(
+                                request.encode(),
+                                SpcRequest.decode(request.encode()).encode());
                     }
                 }));
     }
@@ -90,7 +92,8 @@ class PayloadsTest {
     @Test
     void detailsThatCannotTravelAreLeftOut() {
         SpcResponse answer = SpcResponse.decode(
-                new SpcResponse("request-1", null, "EXECUTION_FAILED", "broken", Map.of("cause", new Object())).encode());
+                new SpcResponse("request-1", null, "EXECUTION_FAILED", "broken", Map.of("cause", new Object()))
+                        .encode());
         assertEquals("EXECUTION_FAILED", answer.errorCode());
         assertEquals(Map.of(), answer.details());
     }

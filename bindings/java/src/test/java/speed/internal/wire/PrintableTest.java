@@ -19,8 +19,10 @@ class PrintableTest {
 
     @TestFactory
     Stream<DynamicTest> aTextIsCutBetweenItsCharacters() {
-        return VECTORS.each("cut", one -> assertEquals(one.text("shown"),
-                Printable.text(one.text("text"), (int) one.number("max_chars"))));
+        return VECTORS.each(
+                "cut",
+                one -> assertEquals(
+                        one.text("shown"), Printable.text(one.text("text"), (int) one.number("max_chars"))));
     }
 
     @Test
@@ -42,7 +44,10 @@ class PrintableTest {
 
     private static boolean acts(int code) {
         return switch (Character.getType(code)) {
-            case Character.CONTROL, Character.FORMAT, Character.SURROGATE, Character.LINE_SEPARATOR,
+            case Character.CONTROL,
+                    Character.FORMAT,
+                    Character.SURROGATE,
+                    Character.LINE_SEPARATOR,
                     Character.PARAGRAPH_SEPARATOR -> true;
             default -> false;
         };

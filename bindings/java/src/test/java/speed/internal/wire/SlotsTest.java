@@ -40,8 +40,12 @@ class SlotsTest {
 
     @TestFactory
     Stream<DynamicTest> anyOtherHeadIsRefused() {
-        return vectors.each("invalid_heads", one -> assertEquals("BAD_SLOT",
-                assertThrows(WireException.class, () -> SlotHead.decode(one.bytes("hex"))).reason()));
+        return vectors.each(
+                "invalid_heads",
+                one -> assertEquals(
+                        "BAD_SLOT",
+                        assertThrows(WireException.class, () -> SlotHead.decode(one.bytes("hex")))
+                                .reason()));
     }
 
     @TestFactory
@@ -121,7 +125,8 @@ class SlotsTest {
                 }
             }
             SlotChoice choice = SlotChoice.of(free, used, one.number("needs"), one.number("room"));
-            List<Integer> removed = ((List<?>) one.get("removed")).stream().map(slot -> ((Long) slot).intValue()).toList();
+            List<Integer> removed = ((List<?>) one.get("removed"))
+                    .stream().map(slot -> ((Long) slot).intValue()).toList();
             int taken = (int) one.number("slot");
             assertEquals(taken == 0 ? null : new SlotChoice(taken, one.number("file_bytes"), removed), choice);
         });
@@ -132,9 +137,9 @@ class SlotsTest {
     void memoryThatAPieceDoesNotFitIsNeverWritten() {
         SlotPieces pieces = new SlotPieces(new byte[Limits.KEY_BYTES], 100);
         assertThrows(IndexOutOfBoundsException.class, () -> pieces.seal(0, new byte[100], new Block(115)));
-        assertThrows(IndexOutOfBoundsException.class,
-                () -> pieces.open(0, new Block(115), new Block(100), new byte[100]));
-        assertThrows(IndexOutOfBoundsException.class,
-                () -> pieces.open(0, new Block(116), new Block(99), new byte[100]));
+        assertThrows(
+                IndexOutOfBoundsException.class, () -> pieces.open(0, new Block(115), new Block(100), new byte[100]));
+        assertThrows(
+                IndexOutOfBoundsException.class, () -> pieces.open(0, new Block(116), new Block(99), new byte[100]));
     }
 }

@@ -29,7 +29,11 @@ class TopicRecordTest {
 
     @TestFactory
     Stream<DynamicTest> invalidRecordsAreRefused() {
-        return vectors.each("records_invalid", one -> assertEquals("BAD_JOURNAL",
-                assertThrows(WireException.class, () -> TopicRecord.read(one.bytes("hex"))).reason()));
+        return vectors.each(
+                "records_invalid",
+                one -> assertEquals(
+                        "BAD_JOURNAL",
+                        assertThrows(WireException.class, () -> TopicRecord.read(one.bytes("hex")))
+                                .reason()));
     }
 }

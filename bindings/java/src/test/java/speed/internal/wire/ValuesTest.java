@@ -33,8 +33,8 @@ class ValuesTest {
 
     @TestFactory
     Stream<DynamicTest> aValueIsWrittenAsTheReferenceWritesIt() {
-        return vectors.each("valid", one ->
-                assertArrayEquals(one.bytes("hex"), Values.encode(one.value("value"), "value")));
+        return vectors.each(
+                "valid", one -> assertArrayEquals(one.bytes("hex"), Values.encode(one.value("value"), "value")));
     }
 
     @TestFactory
@@ -114,8 +114,8 @@ class ValuesTest {
 
     @Test
     void timesBeforeAndFarAfter1970AreKept() {
-        for (Instant time : List.of(Instant.EPOCH, Instant.ofEpochSecond(-1, 999_999_000),
-                Instant.ofEpochSecond(1L << 35, 1000))) {
+        for (Instant time :
+                List.of(Instant.EPOCH, Instant.ofEpochSecond(-1, 999_999_000), Instant.ofEpochSecond(1L << 35, 1000))) {
             assertEquals(time, ValueReader.decode(Values.encode(time, "value"), "value"));
         }
     }
@@ -128,8 +128,13 @@ class ValuesTest {
             for (long member = 0; member < size; member++) {
                 members.put(member, null);
             }
-            Object value = List.of("x".repeat(size), "\u00e9".repeat(size), new byte[size],
-                    Collections.nCopies(size, true), members, new byte[size]);
+            Object value = List.of(
+                    "x".repeat(size),
+                    "\u00e9".repeat(size),
+                    new byte[size],
+                    Collections.nCopies(size, true),
+                    members,
+                    new byte[size]);
             Object read = ValueReader.decode(Values.encode(value, "value"), "value");
             assertEquals(Contract.spelled(value), Contract.spelled(read), "size " + size);
         }
@@ -200,7 +205,8 @@ class ValuesTest {
         Arrays.fill(tooMany, 5, tooMany.length, (byte) 0xC0);
         WireException refused = assertThrows(WireException.class, () -> ValueReader.decode(tooMany, "value"));
         assertEquals("BAD_PAYLOAD", refused.reason());
-        UnserialisableException named = assertThrows(UnserialisableException.class,
+        UnserialisableException named = assertThrows(
+                UnserialisableException.class,
                 () -> Values.encode(Map.of("x", Collections.nCopies(Limits.MAX_VALUE_ITEMS, null)), "arguments"));
         assertTrue(named.getMessage().startsWith("arguments.x has too many items"), named.getMessage());
     }

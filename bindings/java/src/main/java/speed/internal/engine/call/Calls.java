@@ -86,6 +86,7 @@ public final class Calls {
     private final Settling settling;
     /** What is to be sent again, by target, in its order; a queue that is not empty is being worked off. */
     private final Map<String, Queue<Runnable>> again = new ConcurrentHashMap<>();
+
     private final AtomicLong numbers = new AtomicLong();
     private final String prefix;
     private final LogLimiter lines = new LogLimiter();
@@ -101,15 +102,22 @@ public final class Calls {
     }
 
     /** Calls a service and waits for its result. An interrupt meanwhile withdraws the call. */
-    public Object call(String target, String service, Map<String, Object> arguments, Duration timeout, String trace,
+    public Object call(
+            String target,
+            String service,
+            Map<String, Object> arguments,
+            Duration timeout,
+            String trace,
             boolean views) {
         try (Waiter waiter = new Waiter(pool)) {
             String requestId = nextId();
             start(target, requestId, service, arguments, timeout, trace, waiter);
-            return read(waiter.await(() -> {
-                withdraw(target, requestId);
-                withdrawals.send(target);
-            }), views);
+            return read(
+                    waiter.await(() -> {
+                        withdraw(target, requestId);
+                        withdrawals.send(target);
+                    }),
+                    views);
         } catch (SpeedException failure) {
             failure.about(target, service);
             throw failure;
@@ -119,15 +127,21 @@ public final class Calls {
     /** Starts a call; calls start in the order in which this returns. */
     public CompletableFuture<Object> submit(
             String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
-        return submit(target, service, arguments, timeout, trace, new Invocation(target, service, UnaryOperator.identity()));
+        return submit(
+                target, service, arguments, timeout, trace, new Invocation(target, service, UnaryOperator.identity()));
     }
 
     /** What a program asked for: who was called, and how its result is made of the answer. */
     public record Invocation(String node, String service, UnaryOperator<Object> reading) {}
 
     /** Starts a call that stands for what was asked. */
-    public CompletableFuture<Object> submit(String target, String service, Map<String, Object> arguments, Duration timeout,
-            String trace, Invocation invocation) {
+    public CompletableFuture<Object> submit(
+            String target,
+            String service,
+            Map<String, Object> arguments,
+            Duration timeout,
+            String trace,
+            Invocation invocation) {
         String requestId = nextId();
         CallFuture future = new CallFuture(target, requestId, invocation);
         start(target, requestId, service, arguments, timeout, trace, outcome -> futures.add(() -> future.end(outcome)));
@@ -173,16 +187,31 @@ public final class Calls {
         withdrawals.add(target, requestId);
     }
 
-    private void start(String target, String requestId, String service, Map<String, Object> arguments,
-            Duration timeout, String trace, Consumer<Outcome> completion) {
+    private void start(
+            String target,
+            String requestId,
+            String service,
+            Map<String, Object> arguments,
+            Duration timeout,
+            String trace,
+            Consumer<Outcome> completion) {
         try {
             long deadline = System.nanoTime() + timeout.toNanos();
             OutgoingLink link = links.serving(target, deadline);
             OutgoingLink.Life life = link.life(); // before it is written: by then another may be there
             long milliseconds = Math.max(0, (deadline - System.nanoTime()) / 1_000_000);
-            byte[] payload = new SpcRequest(requestId, service, arguments, context.name(), life.generation(),
-                    System.currentTimeMillis() + milliseconds, ThisProcess.bootId(), Posix.bootMs() + milliseconds,
-                    Trace.orCurrent(trace), false).encode();
+            byte[] payload = new SpcRequest(
+                            requestId,
+                            service,
+                            arguments,
+                            context.name(),
+                            life.generation(),
+                            System.currentTimeMillis() + milliseconds,
+                            ThisProcess.bootId(),
+                            Posix.bootMs() + milliseconds,
+                            Trace.orCurrent(trace),
+                            false)
+                    .encode();
             RequestCall[] itself = new RequestCall[1];
             RequestCall call = new RequestCall(requestId, deadline, GRACE_NANOS, target, outcome -> {
                 settling.release(itself[0]);
@@ -298,7 +327,8 @@ public final class Calls {
             if (response.isSuccess()) {
                 return response.result();
             }
-            SpeedException error = error(unread.source, response.errorCode(), response.errorMessage(), response.details());
+            SpeedException error =
+                    error(unread.source, response.errorCode(), response.errorMessage(), response.details());
             if (unread.isRepeated && error.execution() == Execution.NOT_BEGUN) {
                 error.about(Execution.MAY_HAVE_RUN);
             }
@@ -330,7 +360,8 @@ public final class Calls {
     private void trackSegment(OutgoingLink link, Load load, String requestId, long sequence) {
         track(new Call(new SequenceKey(link.target, sequence), load.deadlineNanos(), link.target, outcome -> {
             // that the node left, its request is told by what the lane says
-            if (!(outcome.error() instanceof NotAcknowledgedException || outcome.error() instanceof NodeLeftException)) {
+            if (!(outcome.error() instanceof NotAcknowledgedException
+                    || outcome.error() instanceof NodeLeftException)) {
                 context.pending.complete(new RequestKey(requestId), link.target, outcome);
             }
         }));
@@ -339,9 +370,13 @@ public final class Calls {
     /** Asks a HEARTBEAT or DISCOVERY question and waits for the reply. */
     public Object ask(String target, EnvelopeType type, Map<String, Object> question, Duration timeout) {
         try (Waiter waiter = new Waiter(pool)) {
-            beginToAsk(target, question, System.nanoTime() + timeout.toNanos(), waiter,
+            beginToAsk(
+                    target,
+                    question,
+                    System.nanoTime() + timeout.toNanos(),
+                    waiter,
                     (payload, deadline) -> Load.of(type, 0, payload, deadline));
-            Outcome outcome = waiter.await(() -> { });
+            Outcome outcome = waiter.await(() -> {});
             if (outcome.error() != null) {
                 throw outcome.error();
             }
@@ -349,7 +384,11 @@ public final class Calls {
         }
     }
 
-    private void beginToAsk(String target, Map<String, Object> question, long deadline, Consumer<Outcome> completion,
+    private void beginToAsk(
+            String target,
+            Map<String, Object> question,
+            long deadline,
+            Consumer<Outcome> completion,
             BiFunction<byte[], Long, Load> load) {
         OutgoingLink link = links.granted(target, deadline);
         String requestId = nextId();
@@ -362,7 +401,8 @@ public final class Calls {
     private void sendTracked(OutgoingLink link, Load load, String requestId) {
         try {
             pool.blocking(() -> link.isCut(load)
-                    ? link.send(load, sequence -> trackSegment(link, load, requestId, sequence)) : link.send(load));
+                    ? link.send(load, sequence -> trackSegment(link, load, requestId, sequence))
+                    : link.send(load));
         } catch (RuntimeException | Error failure) {
             context.pending.forget(new RequestKey(requestId));
             throw failure;
@@ -375,8 +415,7 @@ public final class Calls {
         OutgoingLink link = links.granted(target, deadline);
         List<SequenceKey> tracked = new ArrayList<>(1);
         try (FirstAnswer answer = oneAnswer()) {
-            Load load =
-                    Load.of(EnvelopeType.MESSAGE, EnvelopeType.ACK_REQUESTED, message, deadline);
+            Load load = Load.of(EnvelopeType.MESSAGE, EnvelopeType.ACK_REQUESTED, message, deadline);
             pool.blocking(() -> link.send(load, sequence -> {
                 SequenceKey key = new SequenceKey(target, sequence);
                 tracked.add(key);
@@ -443,7 +482,8 @@ public final class Calls {
     /** An ERROR envelope ends the request or message that it names. */
     public void refused(String source, Map<Object, Object> body) {
         Key key = body.get("requestId") instanceof String requestId
-                ? new RequestKey(requestId) : new SequenceKey(source, Control.sequence(body));
+                ? new RequestKey(requestId)
+                : new SequenceKey(source, Control.sequence(body));
         String code = String.valueOf(body.get("errorCode"));
         Object text = body.getOrDefault("errorMessage", "");
         Outcome outcome = Outcome.failed(error(source, code, text, Map.of()));
@@ -452,7 +492,8 @@ public final class Calls {
         }
         if (UNRECORDED.contains(code)) {
             context.stats.count(Counters.EVENTS_REPORTED_REFUSED);
-            lines.warn(MESSAGES, "{} does not record events: {}: {}", source, code, Printable.text(String.valueOf(text)));
+            lines.warn(
+                    MESSAGES, "{} does not record events: {}: {}", source, code, Printable.text(String.valueOf(text)));
         } else {
             unexpected(outcome);
         }
@@ -461,8 +502,8 @@ public final class Calls {
     private static SpeedException error(String source, String code, Object message, Map<?, ?> details) {
         String text = source + ": " + Printable.text(String.valueOf(message));
         if (code.equals("LEAVING")) {
-            NodeLeavingException leaving = new NodeLeavingException(
-                    text + "; nothing ran: call again once it has started anew");
+            NodeLeavingException leaving =
+                    new NodeLeavingException(text + "; nothing ran: call again once it has started anew");
             leaving.about(Execution.NOT_BEGUN);
             return leaving;
         }
@@ -473,7 +514,8 @@ public final class Calls {
     }
 
     private static String advice(CallException error) {
-        return error.execution() == Execution.NOT_BEGUN ? "; nothing ran: call again"
+        return error.execution() == Execution.NOT_BEGUN
+                ? "; nothing ran: call again"
                 : "; it may have run: look before you repeat it";
     }
 
@@ -492,7 +534,8 @@ public final class Calls {
             return new NotAcknowledgedException(Texts.notAcknowledged(call.target()));
         }
         String text = call instanceof RequestCall
-                ? Texts.callUnanswered(call.target()) : Texts.questionUnanswered(call.target());
+                ? Texts.callUnanswered(call.target())
+                : Texts.questionUnanswered(call.target());
         return new CallTimeoutException(text, Map.of("phase", "unanswered"));
     }
 
@@ -504,7 +547,8 @@ public final class Calls {
     public void settle(String name, List<Call> some, Entry live) {
         settling.settle(some, live);
         if (live == null) {
-            List<Call> others = some.stream().filter(call -> !(call instanceof RequestCall)).toList();
+            List<Call> others =
+                    some.stream().filter(call -> !(call instanceof RequestCall)).toList();
             context.pending.fail(others, () -> new NodeLeftException(Texts.leftUnanswered(name)));
         }
     }

@@ -26,6 +26,7 @@ final class RequestCall extends Call {
     final long programDeadline;
     /** The request as it was written first; null where it was not kept. */
     private volatile byte[] kept;
+
     private volatile boolean withdrawn;
     private volatile boolean repeated;
     private final List<Long> sequences = new ArrayList<>();

@@ -35,6 +35,7 @@ final class Settling {
     private final AtomicLong keptBytes = new AtomicLong();
     /** The newest generation of a node that sent a leave notice. */
     private final Map<String, Integer> leavers = new ConcurrentHashMap<>();
+
     private final Map<RequestCall, Boolean> waiting = new ConcurrentHashMap<>();
     private long nextLook = Long.MAX_VALUE;
 
@@ -71,8 +72,10 @@ final class Settling {
 
     /** Whether some call was written to an earlier generation of a node than this. Thread-safe. */
     boolean hasOlder(String name, int generation) {
-        return context.pending.to(name).stream().anyMatch(call -> call instanceof RequestCall request
-                && request.sent() != null && request.sent().generation() < generation);
+        return context.pending.to(name).stream()
+                .anyMatch(call -> call instanceof RequestCall request
+                        && request.sent() != null
+                        && request.sent().generation() < generation);
     }
 
     /**
@@ -102,7 +105,8 @@ final class Settling {
     /** Those that still wait, in the order in which they were made: what is sent again begins in it. */
     private List<RequestCall> inOrder(Stream<RequestCall> requests) {
         return requests.filter(request -> context.pending.isOpen(request.key()))
-                .sorted(Comparator.comparingLong(request -> request.number)).toList();
+                .sorted(Comparator.comparingLong(request -> request.number))
+                .toList();
     }
 
     /** Monotonic time of the next look. */
@@ -126,8 +130,12 @@ final class Settling {
         }
         Verdict verdict = verdict(request.target(), sent);
         if (verdict == Verdict.NOT_BEGUN && request.isWithdrawn()) {
-            end(request, CallErrors.of("WITHDRAWN", "'" + request.target()
-                    + "' left before it began; the call was withdrawn", Map.of("phase", "queued")));
+            end(
+                    request,
+                    CallErrors.of(
+                            "WITHDRAWN",
+                            "'" + request.target() + "' left before it began; the call was withdrawn",
+                            Map.of("phase", "queued")));
         } else if (isToBeWaitedFor(request, verdict, live, now)) {
             waiting.put(request, true);
             nextLook = Math.min(nextLook, now + LOOK_NANOS);
@@ -142,8 +150,7 @@ final class Settling {
 
     private Verdict verdict(String target, RequestCall.Sent sent) {
         Settlement lane = new Settlement(context.options.root(), context.name(), target, context.registry.keyring());
-        return lane.verdict(sent.generation(), sent.sequences(), sent.needed(),
-                () -> hasEnded(target, sent));
+        return lane.verdict(sent.generation(), sent.sequences(), sent.needed(), () -> hasEnded(target, sent));
     }
 
     private boolean hasEnded(String target, RequestCall.Sent sent) {

@@ -60,8 +60,7 @@ final class Withdrawals {
         Entry entry = context.registry.live(target);
         if (entry != null && entry.has(Entry.WITHDRAW) && entry.grants(context.name())) {
             byte[] notice = Control.encode(Map.of("op", "WITHDRAW", "requestIds", ids));
-            links.open(target, entry.generation())
-                    .send(Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)));
+            links.open(target, entry.generation()).send(Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)));
             context.stats.count(Counters.CALLS_WITHDRAWN, ids.size());
         }
     }

@@ -45,15 +45,23 @@ final class Batches {
     private final Failures failures;
     private final BatchHandler handler;
     private final List<String> patterns;
+
     @GuardedBy("this")
     private final Queue<Arrival> waiting = new ArrayDeque<>();
+
     @GuardedBy("this")
     private boolean running;
 
     /** One of a batch, as the handler may have it. */
     private record Opened(Arrival arrival, Message message) {}
 
-    Batches(Context context, WorkerPool pool, MessageProtection messages, LogLimiter lines, Failures failures, BatchHandler handler,
+    Batches(
+            Context context,
+            WorkerPool pool,
+            MessageProtection messages,
+            LogLimiter lines,
+            Failures failures,
+            BatchHandler handler,
             List<String> patterns) {
         this.context = context;
         this.failures = failures;
@@ -158,10 +166,12 @@ final class Batches {
     /** Until it is taken, or each of its messages was alone at last. */
     private void handle(List<Opened> whole) {
         int most = context.options.maxDeliveries();
-        Map<Boolean, List<Opened>> split = whole.stream().collect(Collectors.partitioningBy(one -> isTooOften(one.arrival)));
+        Map<Boolean, List<Opened>> split =
+                whole.stream().collect(Collectors.partitioningBy(one -> isTooOften(one.arrival)));
         split.get(true).forEach(one -> putAside(one.arrival, "its handling ended its process too often"));
         List<Opened> batch = split.get(false);
-        int begun = batch.stream().mapToInt(one -> one.arrival.deliveries()).max().orElse(most);
+        int begun =
+                batch.stream().mapToInt(one -> one.arrival.deliveries()).max().orElse(most);
         for (int attempt = begun; attempt < most; attempt++) {
             if (failure(batch) == null) {
                 return;
@@ -178,7 +188,8 @@ final class Batches {
     }
 
     private boolean isTooOften(Arrival arrival) {
-        return arrival.received.redelivered() && !arrival.isDeadLetter()
+        return arrival.received.redelivered()
+                && !arrival.isDeadLetter()
                 && arrival.deliveries() > context.options.maxDeliveries();
     }
 

@@ -30,6 +30,7 @@ public final class DeadLetterBox {
 
     private final Context context;
     private final DeadLetters letters;
+
     @GuardedBy("this")
     private boolean started;
 
@@ -47,9 +48,18 @@ public final class DeadLetterBox {
             return letters.move(again.number, DeadLetters.TRYING, DeadLetters.LETTER);
         }
         try {
-            return letters.add(new DeadLetter(header.type().name(), arrival.source(), header.sequence(),
-                    header.timestampMs(), arrival.deliveries(), code, text, System.currentTimeMillis(),
-                    whole.size()), (from, into) -> whole.read(from, into, 0, into.length));
+            return letters.add(
+                    new DeadLetter(
+                            header.type().name(),
+                            arrival.source(),
+                            header.sequence(),
+                            header.timestampMs(),
+                            arrival.deliveries(),
+                            code,
+                            text,
+                            System.currentTimeMillis(),
+                            whole.size()),
+                    (from, into) -> whole.read(from, into, 0, into.length));
         } catch (SpeedException failure) {
             context.stats.count(Counters.DEAD_LETTERS_UNWRITTEN);
             LOG.warn("a dead letter could not be written: {}", failure.getMessage());
@@ -89,9 +99,18 @@ public final class DeadLetterBox {
         try {
             LetterFile.Opened opened = letters.read(number, DeadLetters.TRYING);
             DeadLetter known = opened.letter();
-            Header header = new Header(EnvelopeType.valueOf(known.type()), 0, known.sequence(), known.timestampMs(),
-                    opened.payload().length, NodeId.of(known.source()), context.id, 0);
-            again.take(new Letter(number, known.source()), new Received(header, opened.payload(), true, false, null),
+            Header header = new Header(
+                    EnvelopeType.valueOf(known.type()),
+                    0,
+                    known.sequence(),
+                    known.timestampMs(),
+                    opened.payload().length,
+                    NodeId.of(known.source()),
+                    context.id,
+                    0);
+            again.take(
+                    new Letter(number, known.source()),
+                    new Received(header, opened.payload(), true, false, null),
                     Arrival.Content.of(opened.payload()));
         } catch (SpeedException damaged) {
             LOG.warn("dead letter {} cannot be tried again: {}", number, damaged.getMessage());

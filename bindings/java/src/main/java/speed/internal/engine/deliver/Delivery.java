@@ -44,6 +44,7 @@ public final class Delivery implements Arrival.Handler {
     private final List<Subscription> subscriptions = new CopyOnWriteArrayList<>();
     /** What each thread of the program fetched last. */
     private final Map<Thread, Arrival> inHand = new ConcurrentHashMap<>();
+
     private volatile Consumer<Message> handler;
     private volatile Batches batches;
 
@@ -109,7 +110,8 @@ public final class Delivery implements Arrival.Handler {
         if (many != null) {
             return topic == null || many.takes(topic);
         }
-        return topic == null ? !subscriptions.isEmpty()
+        return topic == null
+                ? !subscriptions.isEmpty()
                 : subscriptions.stream().anyMatch(one -> Names.matches(one.pattern, topic));
     }
 
@@ -122,8 +124,8 @@ public final class Delivery implements Arrival.Handler {
      */
     public void arrive(Arrival arrival, Object order) {
         context.stats.count(Counters.MESSAGES_RECEIVED);
-        WorkerPool.Place place = pool.message(
-                arrival.source(), arrival, arrival.priority(), order, arrival.isEvent, this::takes);
+        WorkerPool.Place place =
+                pool.message(arrival.source(), arrival, arrival.priority(), order, arrival.isEvent, this::takes);
         if (place == WorkerPool.Place.UNCLAIMED && !arrival.isEvent) {
             arrival.acknowledge(true);
         }
@@ -219,7 +221,8 @@ public final class Delivery implements Arrival.Handler {
             return;
         }
         List<Subscription> matching = subscriptions.stream()
-                .filter(subscription -> Names.matches(subscription.pattern, message.topic())).toList();
+                .filter(subscription -> Names.matches(subscription.pattern, message.topic()))
+                .toList();
         if (matching.isEmpty()) {
             context.stats.count(Counters.EVENTS_UNSUBSCRIBED);
         }
@@ -272,5 +275,4 @@ public final class Delivery implements Arrival.Handler {
     public void finishInHand() {
         inHand.keySet().forEach(thread -> finish(inHand.remove(thread)));
     }
-
 }

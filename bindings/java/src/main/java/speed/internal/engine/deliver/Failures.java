@@ -37,8 +37,8 @@ public final class Failures {
 
     /** Its handler failed: what the policy says. */
     void handlerFailed(Arrival arrival, Work<Job> work, String text) {
-        boolean mayTryAgain = context.options.onError() == OnError.RETRY
-                && arrival.deliveries() < context.options.maxDeliveries();
+        boolean mayTryAgain =
+                context.options.onError() == OnError.RETRY && arrival.deliveries() < context.options.maxDeliveries();
         if (mayTryAgain) {
             again(arrival, work);
         } else {
@@ -60,7 +60,9 @@ public final class Failures {
             lines.warn(LOG, "a message of {} is a dead letter now: {}", arrival.source(), text);
         } else {
             context.stats.count(Counters.DEAD_LETTERS_WITHOUT_ROOM);
-            lines.warn(LOG, "there is no room for a dead letter of {}: it is tried again, see `speed dead list`",
+            lines.warn(
+                    LOG,
+                    "there is no room for a dead letter of {}: it is tried again, see `speed dead list`",
                     arrival.source());
             later.run();
             return;

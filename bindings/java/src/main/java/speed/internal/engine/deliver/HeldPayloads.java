@@ -31,8 +31,7 @@ final class HeldPayloads {
     private static final long EXPIRE_MS = 1000;
     private static final int MAX_ERROR_CHARACTERS = 500;
     private static final long SMALL_BYTES = 1 << 20;
-    private static final Set<Integer> MESSAGES =
-            Set.of(EnvelopeType.MESSAGE.number(), EnvelopeType.EVENT.number());
+    private static final Set<Integer> MESSAGES = Set.of(EnvelopeType.MESSAGE.number(), EnvelopeType.EVENT.number());
 
     /** What became of a segment. */
     enum Taken {
@@ -61,12 +60,16 @@ final class HeldPayloads {
     private final Map<PayloadKey, Long> latest = new HashMap<>();
     /** Payloads with enough segments, until they were handled; null where no segment lies in the store. */
     private final Map<PayloadKey, StoredShards> inHand = new HashMap<>();
+
     @GuardedBy("this")
     private Reassembly reassembly;
+
     @GuardedBy("this")
     private boolean restored;
+
     @GuardedBy("this")
     private boolean closed;
+
     @GuardedBy("this")
     private long nextExpiry;
 
@@ -237,7 +240,10 @@ final class HeldPayloads {
         Long sequence = latest.remove(key);
         context.stats.count(Counters.PAYLOADS_LOST);
         if (sequence != null && context.policy.allows(key.sender())) {
-            refusal.send(key.sender(), sequence, "SEGMENTS_LOST",
+            refusal.send(
+                    key.sender(),
+                    sequence,
+                    "SEGMENTS_LOST",
                     why.substring(0, Math.min(why.length(), MAX_ERROR_CHARACTERS)));
         }
     }
@@ -261,7 +267,9 @@ final class HeldPayloads {
     @GuardedBy("this")
     private void beginAnew() {
         reassembly = new Reassembly(limits);
-        latest.keySet().stream().filter(key -> !inHand.containsKey(key)).toList()
+        latest.keySet().stream()
+                .filter(key -> !inHand.containsKey(key))
+                .toList()
                 .forEach(key -> lost(key, "the receiver's store of segments was damaged"));
         tryTo(store::startAnew);
     }
@@ -308,7 +316,8 @@ final class HeldPayloads {
         Map<PayloadKey, Long> delivered = new HashMap<>();
         content.completions().forEach((key, atMs) -> delivered.put(key, atMs + passed));
         restored = true;
-        reassembly.restore(content.kept().stream().map(one -> one.reconstruction(passed)).toList(), delivered);
+        reassembly.restore(
+                content.kept().stream().map(one -> one.reconstruction(passed)).toList(), delivered);
     }
 
     /** Lets go of everything; what is in hand comes again to the next process of this name. */

@@ -52,7 +52,8 @@ public final class Segments {
     private final HeldPayloads held;
     private final RequestBarrier barrier = new RequestBarrier();
 
-    public Segments(Context context, WorkerPool pool, Futures futures, Delivery delivery, HeldPayloads.Refusal refusal) {
+    public Segments(
+            Context context, WorkerPool pool, Futures futures, Delivery delivery, HeldPayloads.Refusal refusal) {
         this.context = context;
         this.pool = pool;
         this.futures = futures;

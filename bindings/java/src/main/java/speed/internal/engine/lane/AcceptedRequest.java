@@ -36,6 +36,7 @@ public final class AcceptedRequest implements Job {
     public final boolean uncertain;
     /** Monotonic. */
     public final long deadline;
+
     public final Cancellation cancellation = new Cancellation();
     private static final long LOOK_NANOS = 100_000_000;
 
@@ -45,7 +46,8 @@ public final class AcceptedRequest implements Job {
     private volatile boolean isCommitted;
     private volatile Place place;
 
-    public AcceptedRequest(Consumer<AcceptedRequest> service, Lane lane, Received received, SpcHead head, long deadline) {
+    public AcceptedRequest(
+            Consumer<AcceptedRequest> service, Lane lane, Received received, SpcHead head, long deadline) {
         this.service = service;
         this.head = head;
         this.deadline = deadline;

@@ -102,8 +102,16 @@ public final class Arrival implements Job {
 
     /** The message for the program, which may finish it. */
     public Message message(OpenedMessage opened) {
-        return (Message) ReceivedMessage.MESSAGES.get().apply(new ReceivedMessage(opened, content().stored, source(),
-                received.header().sequence(), received.redelivered(), deliveries, this::finish));
+        return (Message) ReceivedMessage.MESSAGES
+                .get()
+                .apply(new ReceivedMessage(
+                        opened,
+                        content().stored,
+                        source(),
+                        received.header().sequence(),
+                        received.redelivered(),
+                        deliveries,
+                        this::finish));
     }
 
     // --- how often it was begun ---

@@ -24,16 +24,21 @@ public final class InboundLane implements Lane {
     public final NodeId id;
     final LaneReader reader;
     private final Consumer<NodeId> resume;
+
     @GuardedBy("this")
     private boolean paused;
+
     @GuardedBy("this")
     private boolean more;
+
     @GuardedBy("this")
     private boolean closed;
+
     @GuardedBy("this")
     private boolean rests;
     /** Whether its sender was gone before a scan read it, and when its directory had been changed; for the reader. */
     boolean senderIsGone;
+
     long changedAt = Inbox.UNSETTLED;
 
     public InboundLane(String source, LaneReader reader, Consumer<NodeId> resume) {
@@ -44,7 +49,8 @@ public final class InboundLane implements Lane {
     }
 
     /** What the reader has now, nothing while too much is unfinished. */
-    public synchronized LaneReader.Batch read(int maxEnvelopes, int maxBytes, long now, boolean scan) throws PosixException {
+    public synchronized LaneReader.Batch read(int maxEnvelopes, int maxBytes, long now, boolean scan)
+            throws PosixException {
         rests = false;
         paused = reader.isFull();
         more = paused && !closed;

@@ -46,6 +46,7 @@ public final class InboundLanes implements Introspection.Lanes {
     private final Map<NodeId, InboundLane> lanes = new ConcurrentHashMap<>();
     /** Lanes of senders that are gone, read to the end: when they were changed last. */
     private final Map<NodeId, Long> passed = new HashMap<>();
+
     private final LeastRecentlyUsed<NodeId> awake;
     private Keyring.Keys keys;
     /** Who is looked at next; whoever comes new goes first. */
@@ -60,10 +61,12 @@ public final class InboundLanes implements Introspection.Lanes {
     private final Set<NodeId> failed = new LinkedHashSet<>();
     /** What an earlier process left, while it waits for a grant; null before the first listing. */
     private Set<NodeId> held;
+
     private long heldUntil;
     private final Map<String, Object> closedCounts = new HashMap<>();
 
-    public InboundLanes(Context context, Inbox inbox, Predicate<String> mayRead, Consumer<NodeId> resume, int mostAwake) {
+    public InboundLanes(
+            Context context, Inbox inbox, Predicate<String> mayRead, Consumer<NodeId> resume, int mostAwake) {
         this.context = context;
         this.inbox = inbox;
         this.mayRead = mayRead;
@@ -76,7 +79,9 @@ public final class InboundLanes implements Introspection.Lanes {
 
     /** Whether some of those who rang are to be looked for by a scan: they are not known yet. */
     public boolean seek(Collection<NodeId> rung) {
-        rung.stream().filter(source -> !names.containsKey(source) && !source.equals(context.id)).forEach(sought::add);
+        rung.stream()
+                .filter(source -> !names.containsKey(source) && !source.equals(context.id))
+                .forEach(sought::add);
         return !sought.isEmpty();
     }
 
@@ -123,7 +128,7 @@ public final class InboundLanes implements Introspection.Lanes {
 
     /** What was granted meanwhile, or waited long enough, is looked at next. */
     private void release(long now) {
-        for (Iterator<NodeId> each = held.iterator(); each.hasNext();) {
+        for (Iterator<NodeId> each = held.iterator(); each.hasNext(); ) {
             NodeId source = each.next();
             String name = names.get(source);
             if (name == null || now - heldUntil >= 0 || mayRead.test(name)) {

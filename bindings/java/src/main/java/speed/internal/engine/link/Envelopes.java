@@ -34,13 +34,19 @@ public final class Envelopes {
     private long counter;
     /** Null at rest. */
     private Block kept;
+
     private volatile boolean usesSlots;
 
     /**
      * {@code random} fills an array from a cryptographic generator; {@code findSpace} removes files that the node can do
      * without, and says whether there were any.
      */
-    public Envelopes(int generation, LinkSealer sealer, LaneWriter writer, Consumer<byte[]> random, Runnable ring,
+    public Envelopes(
+            int generation,
+            LinkSealer sealer,
+            LaneWriter writer,
+            Consumer<byte[]> random,
+            Runnable ring,
             BooleanSupplier findSpace) {
         this.generation = generation;
         this.sealer = sealer;
@@ -71,7 +77,9 @@ public final class Envelopes {
 
     /** Whether a payload is to lie in a slot, if one is free. */
     private boolean isLarge(Load load, byte[] payload) {
-        return payload.length >= SlotWriter.LEAST_BYTES && usesSlots && load.type().mayCarry(EnvelopeType.SLOTTED);
+        return payload.length >= SlotWriter.LEAST_BYTES
+                && usesSlots
+                && load.type().mayCarry(EnvelopeType.SLOTTED);
     }
 
     /** Appends all of a load; returns the last sequence. A StorageException tells how many are in the lane for good. */
@@ -170,7 +178,9 @@ public final class Envelopes {
     }
 
     private void appendOnce(Load load, List<byte[]> payloads, LongConsumer track) {
-        Block block = room(payloads.stream().mapToInt(payload -> Header.OVERHEAD + payload.length).sum());
+        Block block = room(payloads.stream()
+                .mapToInt(payload -> Header.OVERHEAD + payload.length)
+                .sum());
         long now = System.currentTimeMillis();
         long next = counter;
         List<Integer> ends = new ArrayList<>(payloads.size());

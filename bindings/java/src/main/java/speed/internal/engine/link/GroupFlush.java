@@ -7,6 +7,7 @@ import speed.internal.GuardedBy;
 final class GroupFlush {
     @GuardedBy("this")
     private long covered;
+
     @GuardedBy("this")
     private boolean isFlushing;
 

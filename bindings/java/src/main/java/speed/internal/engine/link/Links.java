@@ -30,6 +30,7 @@ public final class Links {
     private final Map<String, OutgoingLink> links = new ConcurrentHashMap<>();
     /** Links that hold files open; its monitor guards it. */
     private final LeastRecentlyUsed<String> awake;
+
     private final Map<String, Splitter> splitters = new ConcurrentHashMap<>();
     private volatile Consumer<OutgoingLink> opened = link -> {};
     private volatile boolean hasEnded;
@@ -101,8 +102,8 @@ public final class Links {
         if (link != null && link.generation() >= generation) {
             return link;
         }
-        link = links.computeIfAbsent(target,
-                name -> new OutgoingLink(context, name, splitters.get(name), this::used, this::makeSpace));
+        link = links.computeIfAbsent(
+                target, name -> new OutgoingLink(context, name, splitters.get(name), this::used, this::makeSpace));
         if (hasEnded) { // looked at last: whoever ends the links sees this one, or was seen here
             link.shut();
         }
@@ -124,7 +125,11 @@ public final class Links {
 
     /** Removes the free slots of the other links; whether there were any. */
     private boolean makeSpace(OutgoingLink full) {
-        return links.values().stream().filter(link -> link != full).filter(OutgoingLink::giveSlotsBack).count() > 0;
+        return links.values().stream()
+                        .filter(link -> link != full)
+                        .filter(OutgoingLink::giveSlotsBack)
+                        .count()
+                > 0;
     }
 
     /** Cuts all that goes to a target from now on; null ends it. */

@@ -42,6 +42,7 @@ import speed.options.NodeOptions;
 public final class OutgoingLink {
     /** First and longest pause between two looks at a full lane; no bell announces room. */
     private static final long FIRST_PAUSE_NANOS = 1_000_000;
+
     private static final long LONGEST_PAUSE_NANOS = 50_000_000;
     private static final SecureRandom RANDOM = new SecureRandom();
 
@@ -62,25 +63,33 @@ public final class OutgoingLink {
     private final Context context;
     /** Never held while its holder waits for room. */
     private final ReentrantLock lock = new ReentrantLock();
+
     private final Condition turn = lock.newCondition();
     /** Senders that wait for room, in their order. */
     @GuardedBy("lock")
     private final Deque<Load> queue = new ArrayDeque<>();
+
     private final GroupFlush flushes = new GroupFlush();
+
     @GuardedBy("lock")
     private final LinkSealer sealer;
+
     @GuardedBy("lock")
     private final LaneWriter writer;
+
     private final Envelopes envelopes;
     private final Consumer<OutgoingLink> used;
     /** While senders wait for room: others queue up behind them, and urgent ones do not wait. */
     private volatile boolean isFull;
+
     private volatile Life life = new Life(0, null);
     /** Whether it was only ever for one life of an ephemeral target. */
     private volatile boolean isOfOneLife;
     /** Cuts what goes out on a link that has a segment size; null on others. */
     private volatile Splitter splitter;
+
     private volatile boolean rests = true;
+
     @GuardedBy("lock")
     private Writing writing = Writing.ALLOWED;
 
@@ -88,7 +97,11 @@ public final class OutgoingLink {
      * A link at rest, to nobody until it meets somebody; {@code used} is told before each envelope, and wakes it;
      * {@code makeSpace} removes files of others on a full disk, and says whether there were any.
      */
-    public OutgoingLink(Context context, String target, Splitter splitter, Consumer<OutgoingLink> used,
+    public OutgoingLink(
+            Context context,
+            String target,
+            Splitter splitter,
+            Consumer<OutgoingLink> used,
             Predicate<OutgoingLink> makeSpace) {
         this.splitter = splitter;
         this.used = used;
@@ -97,12 +110,22 @@ public final class OutgoingLink {
         NodeOptions options = context.options;
         NodeId targetId = NodeId.of(target);
         ringer = new Ringer(Names.bellPath(options.root(), target), context.id);
-        sealer = new LinkSealer(
-                context.registry.keyring(), context.id, targetId, context.generation, RANDOM::nextBytes);
+        sealer =
+                new LinkSealer(context.registry.keyring(), context.id, targetId, context.generation, RANDOM::nextBytes);
         LaneMac mac = new LaneMac(context.registry.keyring(), context.id, targetId);
-        writer = new LaneWriter(options.root(), options.name(), target, context.generation, mac,
+        writer = new LaneWriter(
+                options.root(),
+                options.name(),
+                target,
+                context.generation,
+                mac,
                 new LaneWriter.WriteOptions(options.maxLaneBytes(), context.polling, options.durable()));
-        envelopes = new Envelopes(context.generation, sealer, writer, RANDOM::nextBytes, this::ring,
+        envelopes = new Envelopes(
+                context.generation,
+                sealer,
+                writer,
+                RANDOM::nextBytes,
+                this::ring,
                 () -> makeSpace.test(this) | writer.releaseSlots(0));
     }
 
@@ -145,7 +168,9 @@ public final class OutgoingLink {
     /** How many of the segments of a load are parity. */
     public int parityOf(Load load) {
         Splitter cutting = cutting(load);
-        return cutting == null ? 0 : cutting.shape(load.payloads().get(0).length).parityCount();
+        return cutting == null
+                ? 0
+                : cutting.shape(load.payloads().get(0).length).parityCount();
     }
 
     /** What cuts a load: the link's splitter, or none; a call that no envelope holds is cut all the same. */
@@ -155,7 +180,10 @@ public final class OutgoingLink {
         if (!mayBeCut || ofLink != null || !load.isCall()) {
             return mayBeCut ? ofLink : null;
         }
-        int largest = load.payloads().stream().mapToInt(payload -> payload.length).max().orElse(0);
+        int largest = load.payloads().stream()
+                .mapToInt(payload -> payload.length)
+                .max()
+                .orElse(0);
         return largest > Limits.MAX_PAYLOAD_BYTES ? Splitter.ofPayload(largest) : null;
     }
 
@@ -185,8 +213,13 @@ public final class OutgoingLink {
         long sequence = 0;
         for (byte[] payload : load.payloads()) {
             for (Segment segment : cutting.split(payload)) {
-                sequence = transmitWhole(new Load(load.type(), load.flags() | EnvelopeType.SEGMENT,
-                        List.of(segment.write()), load.deadlineNanos()), track);
+                sequence = transmitWhole(
+                        new Load(
+                                load.type(),
+                                load.flags() | EnvelopeType.SEGMENT,
+                                List.of(segment.write()),
+                                load.deadlineNanos()),
+                        track);
             }
         }
         return sequence;

@@ -26,7 +26,10 @@ public final class Replies implements Arrival.Replies {
 
     @Override
     public void acknowledge(String source, Received received, boolean waiting) {
-        send(source, received.header().generation(), EnvelopeType.ACK,
+        send(
+                source,
+                received.header().generation(),
+                EnvelopeType.ACK,
                 Control.encodeAck(received.header().sequence(), waiting));
     }
 
@@ -37,8 +40,7 @@ public final class Replies implements Arrival.Replies {
 
     public void send(String source, int generation, EnvelopeType type, byte[] payload) {
         try {
-            links.open(source, generation)
-                    .send(Load.urgent(type, EnvelopeType.REPLY, List.of(payload)));
+            links.open(source, generation).send(Load.urgent(type, EnvelopeType.REPLY, List.of(payload)));
         } catch (SpeedException undelivered) {
             context.stats.count(Counters.REPLIES_UNDELIVERED);
         }

@@ -31,7 +31,8 @@ record GatewayPeer(Calls calls, MessageProtection messages, String name) impleme
     }
 
     @Override
-    public CompletableFuture<Object> submit(String service, Map<String, Object> arguments, Duration timeout, String trace) {
+    public CompletableFuture<Object> submit(
+            String service, Map<String, Object> arguments, Duration timeout, String trace) {
         Calls.Invocation invocation = new Calls.Invocation(name, service, this::carried);
         try {
             return calls.submit(Hosts.GATEWAY, "call", callArguments(service, arguments), timeout, trace, invocation);
@@ -91,8 +92,13 @@ record GatewayPeer(Calls calls, MessageProtection messages, String name) impleme
         return Map.of("node", Hosts.checkRemote(name), "service", service, "arguments", arguments);
     }
 
-    private Object ask(String operation, Map<String, Object> arguments, String service, Duration timeout,
-            String trace, boolean views) {
+    private Object ask(
+            String operation,
+            Map<String, Object> arguments,
+            String service,
+            Duration timeout,
+            String trace,
+            boolean views) {
         try {
             return carried(calls.call(Hosts.GATEWAY, operation, arguments, timeout, trace, views));
         } catch (SpeedException failure) {
@@ -117,7 +123,8 @@ record GatewayPeer(Calls calls, MessageProtection messages, String name) impleme
         String node = name.substring(0, name.indexOf('@')) + ": ";
         String message = String.valueOf(reply.get("errorMessage"));
         String code = String.valueOf(reply.get("errorCode"));
-        String text = name + ": " + Printable.text(message.startsWith(node) ? message.substring(node.length()) : message);
+        String text =
+                name + ": " + Printable.text(message.startsWith(node) ? message.substring(node.length()) : message);
         Map<String, Object> details = details(reply.get("details"));
         SpeedException delivery = DeliveryErrors.of(code, text);
         if (delivery == null) {
@@ -134,7 +141,8 @@ record GatewayPeer(Calls calls, MessageProtection messages, String name) impleme
     @SuppressWarnings("unchecked")
     private static Map<String, Object> details(Object value) {
         return value instanceof Map<?, ?> map && map.keySet().stream().allMatch(String.class::isInstance)
-                ? (Map<String, Object>) map : Map.of();
+                ? (Map<String, Object>) map
+                : Map.of();
     }
 
     /** An error of the way to the gateway, as its caller gets it. */

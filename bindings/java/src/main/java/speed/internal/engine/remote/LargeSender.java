@@ -43,7 +43,8 @@ public final class LargeSender {
     /** Sends one payload; each segment waits for room as long as the timeout. */
     public void send(String target, EnvelopeType type, Source source, SendOptions options) {
         checkSize(target, source.size());
-        OutgoingLink link = links.granted(target, System.nanoTime() + options.timeout().toNanos());
+        OutgoingLink link =
+                links.granted(target, System.nanoTime() + options.timeout().toNanos());
         for (Segment segment : segments(link, source)) {
             Load load = load(type, 0, segment, options);
             pool.blocking(() -> link.send(load));
@@ -54,7 +55,8 @@ public final class LargeSender {
     /** The same, then waits for the acknowledgement, as long as the timeout from the last segment on. */
     void sendAcknowledged(String target, EnvelopeType type, Source source, SendOptions options) {
         checkSize(target, source.size());
-        OutgoingLink link = links.granted(target, System.nanoTime() + options.timeout().toNanos());
+        OutgoingLink link =
+                links.granted(target, System.nanoTime() + options.timeout().toNanos());
         List<SequenceKey> tracked = new ArrayList<>();
         try (FirstAnswer answer = calls.oneAnswer()) {
             LongConsumer track = sequence -> {
@@ -99,14 +101,18 @@ public final class LargeSender {
 
     private static Load load(EnvelopeType type, int flags, Segment segment, SendOptions options) {
         Segment marked = options.unordered() ? segment.asUnordered() : segment;
-        return Load.of(type, flags | EnvelopeType.SEGMENT, marked.write(),
+        return Load.of(
+                type,
+                flags | EnvelopeType.SEGMENT,
+                marked.write(),
                 System.nanoTime() + options.timeout().toNanos());
     }
 
     private static void report(Progress progress, Segment segment, Source source) {
         if (!segment.isParity()) {
-            progress.written(segment.isLastData() ? source.size()
-                    : (segment.index() + 1L) * segment.payload().length, source.size());
+            progress.written(
+                    segment.isLastData() ? source.size() : (segment.index() + 1L) * segment.payload().length,
+                    source.size());
         }
     }
 }

@@ -31,7 +31,8 @@ record LocalPeer(Links links, Calls calls, LargeSender large, MessageProtection 
     }
 
     @Override
-    public CompletableFuture<Object> submit(String service, Map<String, Object> arguments, Duration timeout, String trace) {
+    public CompletableFuture<Object> submit(
+            String service, Map<String, Object> arguments, Duration timeout, String trace) {
         return calls.submit(name, service, arguments, timeout, trace);
     }
 

@@ -24,7 +24,8 @@ public final class PeerLookup {
 
     /** {@code billing}, or {@code billing@hostb}; whether there is such a node shows when it is used. */
     public Peer of(String target) {
-        return Hosts.isRemote(target) ? new GatewayPeer(calls, messages, target)
+        return Hosts.isRemote(target)
+                ? new GatewayPeer(calls, messages, target)
                 : new LocalPeer(links, calls, large, messages, pool, target);
     }
 }

@@ -24,6 +24,7 @@ public final class Outbox {
     private static final int ID_BYTES = 10;
     /** What goes in one write at most; a large message goes alone. */
     private static final int BATCH_MESSAGES = 64;
+
     private static final int BATCH_BYTES = 64 << 10;
     private static final SecureRandom RANDOM = new SecureRandom();
 
@@ -69,8 +70,9 @@ public final class Outbox {
         Map<String, byte[]> events = new LinkedHashMap<>();
         payloads.forEach((topic, payload) -> events.put(topic, event(topic, payload, options)));
         Map<String, Published> published = new LinkedHashMap<>();
-        events.forEach((topic, event) -> published.put(topic, publishing.publish(
-                topic, event, options.withTimeout(Duration.ofNanos(deadline - System.nanoTime())))));
+        events.forEach((topic, event) -> published.put(
+                topic,
+                publishing.publish(topic, event, options.withTimeout(Duration.ofNanos(deadline - System.nanoTime())))));
         return Collections.unmodifiableMap(published);
     }
 
@@ -82,10 +84,21 @@ public final class Outbox {
         byte[] random = new byte[ID_BYTES];
         RANDOM.nextBytes(random);
         long now = System.currentTimeMillis();
-        return new MessageDraft(MessageIds.fresh(now, random), topic, context.options.namespace(), now, context.name(),
-                new MessageDraft.Options(options.priority(), options.ttlSeconds(), options.correlationId(),
-                        options.causalityParent(), Trace.orCurrent(options.traceparent()), options.labels(),
-                        options.baggage(), options.extensions()));
+        return new MessageDraft(
+                MessageIds.fresh(now, random),
+                topic,
+                context.options.namespace(),
+                now,
+                context.name(),
+                new MessageDraft.Options(
+                        options.priority(),
+                        options.ttlSeconds(),
+                        options.correlationId(),
+                        options.causalityParent(),
+                        Trace.orCurrent(options.traceparent()),
+                        options.labels(),
+                        options.baggage(),
+                        options.extensions()));
     }
 
     /** Messages that wait for their one write. */

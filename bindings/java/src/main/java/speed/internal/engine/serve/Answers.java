@@ -83,7 +83,8 @@ public final class Answers {
             Lane lane = left.get(0).place().lane();
             int generation = left.get(0).generation();
             List<AcceptedRequest> batch = left.stream()
-                    .filter(one -> one.place().lane() == lane && one.generation() == generation).toList();
+                    .filter(one -> one.place().lane() == lane && one.generation() == generation)
+                    .toList();
             lane.finish(batch.stream().map(one -> one.place().token()).toList());
             send(lane, generation, batch.stream().map(answer).toList(), List.of());
             left.removeAll(batch);
@@ -94,9 +95,14 @@ public final class Answers {
     private boolean sent(Lane lane, int generation, List<byte[]> payloads, List<Token> tokens, boolean wait) {
         try {
             OutgoingLink link = links.open(lane.source(), generation);
-            link.send(wait ? new Load(EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, payloads,
-                            System.nanoTime() + WAIT_NANOS)
-                    : Load.urgent(EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, payloads));
+            link.send(
+                    wait
+                            ? new Load(
+                                    EnvelopeType.SPC_RESPONSE,
+                                    EnvelopeType.REPLY,
+                                    payloads,
+                                    System.nanoTime() + WAIT_NANOS)
+                            : Load.urgent(EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, payloads));
         } catch (SpeedException error) {
             if (error instanceof InboxFullException && !wait) {
                 return false;

@@ -37,6 +37,7 @@ public final class Serving {
     private static final int LARGE_BYTES = 1 << 20;
     /** A request that waited longer begins only after a look at its caller. */
     private static final long LOOK_MS = 100;
+
     private static final long LONGEST_MS = 365L * 24 * 3600 * 1000;
 
     /** The services that this node offers. */
@@ -71,10 +72,9 @@ public final class Serving {
             return;
         }
         AcceptedRequest accepted = new AcceptedRequest(this::serve, lane, received, head, deadline(head));
-        Scheduler.Admitted<Job> admitted =
-                pool.request(lane.source(), head.requestId(), accepted, accepted.deadline);
+        Scheduler.Admitted<Job> admitted = pool.request(lane.source(), head.requestId(), accepted, accepted.deadline);
         switch (admitted.admission()) {
-            case WAITING -> { }
+            case WAITING -> {}
             case DUPLICATE -> repeated((AcceptedRequest) admitted.work().item, lane, received.token());
             case LEAVING -> answer(accepted, leaving());
         }
@@ -103,8 +103,12 @@ public final class Serving {
         context.stats.count(Counters.REQUESTS_FOR_ANOTHER_GENERATION);
         lane.finishForOther(received.token());
         if (context.registry.live(lane.source()) != null) {
-            reject(lane, received, "REPLACED", "the request is for generation " + head.generation() + " of '"
-                    + context.name() + "', this is " + context.generation);
+            reject(
+                    lane,
+                    received,
+                    "REPLACED",
+                    "the request is for generation " + head.generation() + " of '" + context.name() + "', this is "
+                            + context.generation);
         }
     }
 
@@ -205,10 +209,12 @@ public final class Serving {
     }
 
     private Response timeout(AcceptedRequest late, String phase) {
-        context.stats.count(phase.equals("queued")
-                ? Counters.REQUESTS_TIMED_OUT_QUEUED : Counters.REQUESTS_TIMED_OUT_RUNNING);
-        return Response.error("TIMEOUT", "the deadline of '" + late.head.service() + "' passed while " + phase
-                + ": allow it more time", Map.of("phase", phase));
+        context.stats.count(
+                phase.equals("queued") ? Counters.REQUESTS_TIMED_OUT_QUEUED : Counters.REQUESTS_TIMED_OUT_RUNNING);
+        return Response.error(
+                "TIMEOUT",
+                "the deadline of '" + late.head.service() + "' passed while " + phase + ": allow it more time",
+                Map.of("phase", phase));
     }
 
     /** The node closes before these began. */
@@ -286,8 +292,12 @@ public final class Serving {
     /** Commits a request before it begins, so that it runs at most once; false if it must not begin. */
     private boolean commit(AcceptedRequest accepted, boolean isIdempotent) {
         if (!isIdempotent && (accepted.uncertain || accepted.head.repeated())) {
-            answer(accepted, Response.error("INTERNAL_ERROR", "'" + accepted.head.service()
-                    + "' may have run before its node was interrupted", Map.of("phase", "running")));
+            answer(
+                    accepted,
+                    Response.error(
+                            "INTERNAL_ERROR",
+                            "'" + accepted.head.service() + "' may have run before its node was interrupted",
+                            Map.of("phase", "running")));
             return false;
         }
         AcceptedRequest.Place place = accepted.place();
@@ -306,8 +316,14 @@ public final class Serving {
                     accepted.committed();
                 }
             }
-            case UNWRITTEN -> answer(accepted, Response.error("INTERNAL_ERROR", "that '" + accepted.head.service()
-                    + "' begins cannot be written: whether it ran cannot be told later", Map.of("phase", "running")));
+            case UNWRITTEN ->
+                answer(
+                        accepted,
+                        Response.error(
+                                "INTERNAL_ERROR",
+                                "that '" + accepted.head.service()
+                                        + "' begins cannot be written: whether it ran cannot be told later",
+                                Map.of("phase", "running")));
             case REPLACED -> {
                 accepted.answer(); // nobody answers it here any more
                 context.registration.replaced();
@@ -318,18 +334,31 @@ public final class Serving {
 
     private void run(AcceptedRequest accepted, ServiceTable.Found found, Map<String, Object> arguments) {
         SpcHead head = accepted.head;
-        Request request = new Request(head.service(), arguments, accepted.source(),
-                accepted.source() + "/" + head.requestId(), head.deadlineMs(), head.traceparent(),
-                head.repeated(), accepted.cancellation);
+        Request request = new Request(
+                head.service(),
+                arguments,
+                accepted.source(),
+                accepted.source() + "/" + head.requestId(),
+                head.deadlineMs(),
+                head.traceparent(),
+                head.repeated(),
+                accepted.cancellation);
         long began = System.nanoTime();
         Response[] response = new Response[1];
-        Trace.under(head.traceparent(), () -> response[0] = ServiceTable.invoke(found.service(), request,
-                failure -> LOG.error("service '{}' failed for '{}', request '{}'",
-                head.service(), accepted.source(), request.requestId(), failure)));
+        Trace.under(
+                head.traceparent(),
+                () -> response[0] = ServiceTable.invoke(
+                        found.service(),
+                        request,
+                        failure -> LOG.error(
+                                "service '{}' failed for '{}', request '{}'",
+                                head.service(),
+                                accepted.source(),
+                                request.requestId(),
+                                failure)));
         long took = System.nanoTime() - began;
         String error = response[0].errorCode();
-        context.stats.served(head.service(), took,
-                error == null ? "" : CallErrors.contractsCode(error));
+        context.stats.served(head.service(), took, error == null ? "" : CallErrors.contractsCode(error));
         answer(accepted, response[0]);
     }
 
@@ -356,12 +385,18 @@ public final class Serving {
     private byte[] serialised(AcceptedRequest one, Response response) {
         String requestId = one.head.requestId();
         try {
-            return response.errorCode() == null ? success(one, response.result())
-                    : SpcResponse.error(requestId, response.errorCode(), response.errorMessage(), response.details()).encode();
+            return response.errorCode() == null
+                    ? success(one, response.result())
+                    : SpcResponse.error(requestId, response.errorCode(), response.errorMessage(), response.details())
+                            .encode();
         } catch (Throwable failure) { // texts and maps may be the program's code
             log(one, failure);
-            return SpcResponse.error(requestId, "INTERNAL_ERROR",
-                    "the answer could not be made: " + Fault.textOf(failure), Map.of()).encode();
+            return SpcResponse.error(
+                            requestId,
+                            "INTERNAL_ERROR",
+                            "the answer could not be made: " + Fault.textOf(failure),
+                            Map.of())
+                    .encode();
         }
     }
 
@@ -382,11 +417,16 @@ public final class Serving {
             why = Fault.textOf(failure);
         }
         String text = "the result cannot be sent: " + why;
-        return SpcResponse.error(one.head.requestId(), "EXECUTION_FAILED", text, Map.of()).encode();
+        return SpcResponse.error(one.head.requestId(), "EXECUTION_FAILED", text, Map.of())
+                .encode();
     }
 
     private static void log(AcceptedRequest one, Throwable failure) {
-        LOG.error("the answer of '{}' for '{}', request '{}', could not be made", one.head.service(), one.source(),
-                one.source() + "/" + one.head.requestId(), failure);
+        LOG.error(
+                "the answer of '{}' for '{}', request '{}', could not be made",
+                one.head.service(),
+                one.source(),
+                one.source() + "/" + one.head.requestId(),
+                failure);
     }
 }

@@ -18,6 +18,7 @@ public final class Futures {
     private static final Log LOG = new Log("speed.spc");
     /** How long one may be held up before another thread helps. */
     private static final long PATIENCE_NANOS = 1_000_000;
+
     private static final int MOST_THREADS = 256;
     private static final long IDLE_SECONDS = 1;
 
@@ -30,12 +31,18 @@ public final class Futures {
 
     public Futures(String name) {
         AtomicInteger number = new AtomicInteger();
-        threads = new ThreadPoolExecutor(0, MOST_THREADS, IDLE_SECONDS, TimeUnit.SECONDS, new SynchronousQueue<>(),
+        threads = new ThreadPoolExecutor(
+                0,
+                MOST_THREADS,
+                IDLE_SECONDS,
+                TimeUnit.SECONDS,
+                new SynchronousQueue<>(),
                 work -> {
                     Thread thread = new Thread(work, "speed-" + name + "-futures-" + number.incrementAndGet());
                     thread.setDaemon(true);
                     return thread;
-                }, new ThreadPoolExecutor.DiscardPolicy());
+                },
+                new ThreadPoolExecutor.DiscardPolicy());
     }
 
     /** Has something done soon, behind what came before. */

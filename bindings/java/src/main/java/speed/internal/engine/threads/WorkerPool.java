@@ -19,15 +19,19 @@ public final class WorkerPool {
 
     private final String name;
     private final int workers;
+
     @GuardedBy("this")
     private final Scheduler<Job> scheduler;
+
     @GuardedBy("this")
     private int threads;
+
     @GuardedBy("this")
     private int idle;
     /** Whether a thread was called that has not looked yet: it calls the next one where there is more to do. */
     @GuardedBy("this")
     private boolean calling;
+
     @GuardedBy("this")
     private boolean stopping;
     /**
@@ -36,8 +40,10 @@ public final class WorkerPool {
      */
     @GuardedBy("this")
     private Work<Job> turn;
+
     @GuardedBy("this")
     private int draining;
+
     @GuardedBy("this")
     private int receivers;
 

@@ -57,6 +57,7 @@ class InboundLanesTest {
     private BenchRoot root;
     /** Lends its registry: none of the senders here is in it. */
     private RunningNode host;
+
     private Keyring ring;
     private InboundLanes lanes;
     private final Set<String> granted = new HashSet<>();
@@ -80,7 +81,7 @@ class InboundLanesTest {
     private InboundLanes open(int generation) throws PosixException {
         Inbox inbox = new Inbox(root.path().toString(), "billing", generation, ring, false);
         inbox.prepare();
-        return new InboundLanes(host.runtime.context(), inbox, granted::contains, lane -> { }, FEW);
+        return new InboundLanes(host.runtime.context(), inbox, granted::contains, lane -> {}, FEW);
     }
 
     private void send(String source, String text) {
@@ -91,8 +92,8 @@ class InboundLanesTest {
 
     private LaneWriter writer(String source) {
         LaneMac mac = new LaneMac(ring, NodeId.of(source), NodeId.of("billing"));
-        return new LaneWriter(root.path().toString(), source, "billing", 1, mac,
-                new LaneWriter.WriteOptions(1 << 26, false, false));
+        return new LaneWriter(
+                root.path().toString(), source, "billing", 1, mac, new LaneWriter.WriteOptions(1 << 26, false, false));
     }
 
     private void send(String source, String text, LaneWriter writer) {
@@ -100,8 +101,8 @@ class InboundLanesTest {
         NodeId from = NodeId.of(source);
         NodeId to = NodeId.of("billing");
         Block block = new Block(text.length() + 104);
-        int bytes = new LinkSealer(ring, from, to, 1, nonce -> { }).seal(block, 0, EnvelopeType.MESSAGE, 0, counter, 1,
-                text.getBytes(StandardCharsets.UTF_8));
+        int bytes = new LinkSealer(ring, from, to, 1, nonce -> {})
+                .seal(block, 0, EnvelopeType.MESSAGE, 0, counter, 1, text.getBytes(StandardCharsets.UTF_8));
         writer.append(block, List.of(bytes));
     }
 
@@ -148,8 +149,8 @@ class InboundLanesTest {
             policy.deny(texts(one, "deny"));
             boolean wrote = (Boolean) one.get("wrote");
             Inbox inbox = new Inbox(root.path().toString(), "billing", 1, ring, false);
-            InboundLanes some = new InboundLanes(host.runtime.context(), inbox,
-                    source -> policy.publishes(source) || wrote, lane -> { }, FEW);
+            InboundLanes some = new InboundLanes(
+                    host.runtime.context(), inbox, source -> policy.publishes(source) || wrote, lane -> {}, FEW);
             Path lane = root.path().resolve("billing/inbox").resolve(one.text("source"));
             if ((Boolean) one.get("there")) {
                 Files.createDirectory(lane);
@@ -198,7 +199,8 @@ class InboundLanesTest {
             send("sender" + n, "text");
         }
         assertEquals(3 * FEW, scan(false).size());
-        assertEquals(3 * FEW, OpenFiles.below(root.path().resolve("billing/inbox")).size(), "three each");
+        assertEquals(
+                3 * FEW, OpenFiles.below(root.path().resolve("billing/inbox")).size(), "three each");
     }
 
     @Test
@@ -207,7 +209,8 @@ class InboundLanesTest {
         send("guest", "slow");
         lanes.list(0);
         InboundLane lane = lanes.of(NodeId.of("guest"));
-        List<Received> received = lane.read(100, 1 << 20, System.nanoTime(), true).received();
+        List<Received> received =
+                lane.read(100, 1 << 20, System.nanoTime(), true).received();
         lane.rest();
         assertEquals(List.of(), filesOf("guest"));
         assertTrue(lane.finish(received.stream().map(Received::token).toList()));
@@ -256,7 +259,8 @@ class InboundLanesTest {
         send("guest", "slow");
         lanes.list(0);
         InboundLane lane = lanes.of(NodeId.of("guest"));
-        List<Received> received = lane.read(100, 1 << 20, System.nanoTime(), true).received();
+        List<Received> received =
+                lane.read(100, 1 << 20, System.nanoTime(), true).received();
         for (int look = 0; look < 3; look++) {
             scan(true);
         }
@@ -301,8 +305,23 @@ class InboundLanesTest {
     /** A claim of this process, as its file says it. */
     private Path claim(int generation, String further) throws IOException {
         Entry.Process me = ThisProcess.identity();
-        Map<String, Object> fields = new HashMap<>(Map.of("pid", me.pid(), "pid_start", me.start(), "pid_namespace",
-                me.namespace(), "host", me.host(), "boot_id", me.bootId(), "lease", 600_000, "ephemeral", true, "above", 0));
+        Map<String, Object> fields = new HashMap<>(Map.of(
+                "pid",
+                me.pid(),
+                "pid_start",
+                me.start(),
+                "pid_namespace",
+                me.namespace(),
+                "host",
+                me.host(),
+                "boot_id",
+                me.bootId(),
+                "lease",
+                600_000,
+                "ephemeral",
+                true,
+                "above",
+                0));
         fields.put(further, true);
         String line = Json.write(fields);
         byte[] mac = Entry.mac(ring.registryKeys().get(0), line.getBytes(StandardCharsets.US_ASCII));
@@ -319,7 +338,7 @@ class InboundLanesTest {
         Files.setPosixFilePermissions(claim(1, "left"), PosixFilePermissions.fromString("r--------"));
         Path sweeper = claim(2, "sweeps");
         InboundLane lane = lanes.of(NodeId.of("guest"));
-        for (long end = System.nanoTime() + 100_000_000; System.nanoTime() < end;) {
+        for (long end = System.nanoTime() + 100_000_000; System.nanoTime() < end; ) {
             scan(true);
             assertFalse(lane.isClosed());
         }

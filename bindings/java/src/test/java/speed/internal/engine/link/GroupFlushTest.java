@@ -84,9 +84,11 @@ class GroupFlushTest {
 
     @Test
     void aFlushThatThrowsKeepsNobodyWaiting() throws InterruptedException {
-        assertThrows(IllegalStateException.class, () -> flushes.await(1, () -> {
-            throw new IllegalStateException("the device is gone");
-        }));
+        assertThrows(
+                IllegalStateException.class,
+                () -> flushes.await(1, () -> {
+                    throw new IllegalStateException("the device is gone");
+                }));
         waiting(1, 1).join();
         assertEquals(1, later.get());
     }

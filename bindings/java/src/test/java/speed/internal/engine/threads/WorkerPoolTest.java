@@ -38,12 +38,16 @@ class WorkerPoolTest {
     /** S-5: however long the thread of the first one is held up, the second one starts behind it, and side by side. */
     @Test
     void requestsOfOneSenderBeginInOrderAndRunSideBySide() throws InterruptedException {
-        pool.request("analytics", "1", work -> {
-            taken.countDown();
-            await(mayBegin);
-            pool.begun();
-            await(mayEnd);
-        }, LATE);
+        pool.request(
+                "analytics",
+                "1",
+                work -> {
+                    taken.countDown();
+                    await(mayBegin);
+                    pool.begun();
+                    await(mayEnd);
+                },
+                LATE);
         await(taken);
         pool.request("analytics", "2", work -> next.countDown(), LATE);
         assertFalse(next.await(300, TimeUnit.MILLISECONDS), "it overtook what had not begun");
@@ -54,11 +58,15 @@ class WorkerPoolTest {
     /** Nobody waits for a request that waits itself, or ends without ever having begun. */
     @Test
     void aRequestThatWaitsOrEndsHoldsUpNothing() {
-        pool.request("analytics", "1", work -> pool.blocking(() -> {
-            await(next);
-            return null;
-        }), LATE);
-        pool.request("analytics", "2", work -> { }, LATE);
+        pool.request(
+                "analytics",
+                "1",
+                work -> pool.blocking(() -> {
+                    await(next);
+                    return null;
+                }),
+                LATE);
+        pool.request("analytics", "2", work -> {}, LATE);
         pool.request("analytics", "3", work -> next.countDown(), LATE);
         await(next);
     }
