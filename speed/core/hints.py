@@ -24,7 +24,7 @@ from uuid import UUID
 from speed.errors import ConfigurationError, InvalidNameError, UnserialisableError
 from speed.wire.column import Column
 from speed.wire.limits import CALL_TIMEOUT_SECONDS, MAX_VALUE_DEPTH
-from speed.wire.text import checked_seconds
+from speed.wire.text import MAX_SPAN_SECONDS
 
 # Types that the wire has no kind for, in the form in which they travel (``registry_spec/values.md``).
 
@@ -471,6 +471,21 @@ def number(what: str, value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     raise ConfigurationError(f"{what} must be a number, not {type_name(value)}")
+
+
+def checked_seconds(what: str, seconds: Any) -> float:
+    """``seconds`` of the parameter ``what``; below 0 they are over already.
+
+    Raises ConfigurationError for what is no number, for NaN, infinity, and a span of 10^9 seconds or more.
+    """
+    if not isinstance(seconds, int | float) or not -MAX_SPAN_SECONDS < seconds < MAX_SPAN_SECONDS:
+        raise ConfigurationError(f"{what} is {seconds!r}; use a number of seconds below {MAX_SPAN_SECONDS:.0f}")
+    return seconds
+
+
+def milliseconds(what: str, seconds: Any) -> int:
+    """Likewise, whole milliseconds as they travel, 0 at least."""
+    return max(0, round(checked_seconds(what, seconds) * 1000))
 
 
 def in_seconds(timeout: float | None) -> float:

@@ -12,13 +12,12 @@ from typing import Any, Protocol
 
 from speed.core import counters
 from speed.core.calls import Unread, call_error, raised, ran_before
-from speed.core.hints import as_views
+from speed.core.hints import as_views, checked_seconds
 from speed.core.log import logger
 from speed.engine import threads
 from speed.engine.workers import place_given_up
 from speed.errors import Execution, ForkedNodeError, InternalError, SpeedError, WireError
 from speed.wire import spc
-from speed.wire.text import checked_seconds
 
 log = logger("speed.spc")
 

@@ -118,7 +118,8 @@ def _take(
 def _used(registry: Registry, name: str, newest: int, entry: Entry | None) -> int:
     """The highest generation that a name had: somebody may have removed its claims, but not all else it left."""
     if not newest and entry is None:
-        return generation_left(registry.root, name, registry.keyring)
+        left = os.path.lexists(names.node_dir(registry.root, name))
+        return generation_left(registry.root, name, registry.keyring) if left else 0
     return newest if entry is None else max(newest, entry.generation)
 
 

@@ -88,14 +88,12 @@ class Registry:
         except OSError:
             return known
         stamp, keys = (status.st_ino, status.st_mtime_ns, status.st_size), self.keyring.now
-        if not is_capacity(status.st_size):
-            self._forget(name)
-            return _KnownEntry(
-                stamp, True, None, 0, now, keys
-            )  # what it is not, its size tells: nothing to remember
         if known is not None and known.settled and known.stamp == stamp and known.keys is keys:
             known.seen_ms = now
             return known
+        if not is_capacity(status.st_size):  # its size tells that it is none: nothing to remember
+            self._forget(name)
+            return _KnownEntry(stamp, True, None, 0, now, keys)
         settled = time.time_ns() - stamp[1] > _RACY_NS
         try:
             fresh = self._read_entry(name, path)

@@ -10,14 +10,13 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from speed.core.hints import text, texts
+from speed.core.hints import checked_seconds, text, texts
 from speed.engine import Engine, make_engine, threads
 from speed.engine.event_loop import EventLoop
 from speed.engine.options import Options
 from speed.node.guard import Opening
 from speed.node.verbs import Verbs
 from speed.wire.names import local_grants
-from speed.wire.text import checked_seconds
 
 if TYPE_CHECKING:
     from speed.aio import AsyncNode

@@ -1,4 +1,4 @@
-"""Text: strict JSON, what a terminal may show, W3C Trace Context, and spans of time that a program gives."""
+"""Text: strict JSON, what a terminal may show, and W3C Trace Context."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from speed.errors import ConfigurationError, WireError
+from speed.errors import WireError
 
 if TYPE_CHECKING:
     from json import JSONDecoder
+
+MAX_SPAN_SECONDS = 1e9
+"""No time-out and no delay is as long."""
 
 # Text of others as a terminal or a log may have it: what would act there is shown by its number (W-19).
 
@@ -186,21 +189,3 @@ def _is_hex(text: str) -> bool:
 
 def _no_traceparent() -> WireError:
     return WireError("BAD_MESSAGE", "traceparent: is not 00-<32 hex>-<16 hex>-<2 hex> in lower case")
-
-
-MAX_SPAN_SECONDS = 1e9
-
-
-def checked_seconds(what: str, seconds: Any) -> float:
-    """``seconds`` of the parameter ``what``; below 0 they are over already.
-
-    Raises ConfigurationError for what is no number, for NaN, infinity, and a span of 10^9 seconds or more.
-    """
-    if not isinstance(seconds, int | float) or not -MAX_SPAN_SECONDS < seconds < MAX_SPAN_SECONDS:
-        raise ConfigurationError(f"{what} is {seconds!r}; use a number of seconds below {MAX_SPAN_SECONDS:.0f}")
-    return seconds
-
-
-def milliseconds(what: str, seconds: Any) -> int:
-    """Likewise, whole milliseconds as they travel, 0 at least."""
-    return max(0, round(checked_seconds(what, seconds) * 1000))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from speed.core import counters
 from speed.core.calls import checked_code, travelling
+from speed.core.hints import checked_seconds
 from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.scheduler import Admission, Work, WorkState
@@ -40,7 +41,6 @@ from speed.fs.identity import boot_ms, unix_ms
 from speed.wire import spc
 from speed.wire.envelope import generation_of
 from speed.wire.spc import RequestHead
-from speed.wire.text import checked_seconds
 
 if TYPE_CHECKING:
     from speed.fs.slots import OpenedEnvelope
