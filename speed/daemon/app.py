@@ -95,6 +95,8 @@ class ServiceNotifier:
 
 START_PATIENCE_SECONDS = 30.0
 """After this long speedd reports ready without the processes that did not come up."""
+MISSED_HEARTBEATS = 2
+"""How many a process may run without its node, before it is started again."""
 STARTING_POLL_SECONDS = 0.1
 """How often the registry is looked at while commands start."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
@@ -155,7 +157,8 @@ class Daemon:
         self._rotation = MessageKeyRotation(config.encryption, log)
         around = Surroundings(config, node.root, key)
         self._groups = Groups(log)
-        self._supervisor = Supervisor(config.processes, around, self._groups, log, time.monotonic)
+        printed = open_log(sink, "debug", node=config.node.name)
+        self._supervisor = Supervisor(config.processes, around, self._groups, log, printed, time.monotonic)
         self._stop_signals = 0
         self._is_ready = False
         self._failed = False
@@ -260,7 +263,12 @@ class Daemon:
             self._keys.look()  # what is wrong with the file, the node says
             self._resealing.look()
             self._rotation.look(time.monotonic())
-            self._supervisor.registered({entry.name for entry in self._node.nodes()})
+            if self._node.closed:
+                raise LeaseLostError(f"node {self._node.name!r} is lost: another process has it, or its lease ran out")
+            self._supervisor.seen(
+                {entry.name: entry.status for entry in self._registry.live_entries()},
+                MISSED_HEARTBEATS * self._config.node.heartbeat_seconds,
+            )
             for entry in self._registry.remove_stale():
                 self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)
             if self._recording is not None:
