@@ -182,6 +182,8 @@ class Supervised:
         self.timer: float | None = None
         """When the patience with a start or an end is over, or the pause before a restart."""
         self.was_ready = False
+        self.last_end = ""
+        """How the process ended last, in words."""
         self._around = around
         self._groups = groups
         self._log = log.bind(process=settings.name)
@@ -199,6 +201,27 @@ class Supervised:
             Action.FORGET: self._forget,
             Action.NONE: lambda: None,
         }
+
+    def status(self) -> dict[str, Any]:
+        """How it is, as JSON has it."""
+        return {
+            "name": self.settings.name,
+            "state": self.state.value,
+            "pid": self.child.pid if self.child else None,
+            "starts": self.starts,
+            "seconds": round(self._clock() - self._started_at, 3) if self.starts else None,
+            "last_end": self.last_end,
+        }
+
+    def trouble(self) -> str:
+        """Why it does not serve; empty where it does, or is not to."""
+        if self.state in (ProcessState.RUNNING, ProcessState.STOPPED):
+            return ""
+        if self.state is ProcessState.ENDED:
+            return f"ended, {self.last_end}" if self.last_end != "status 0" else ""
+        if self.state is ProcessState.STARTING and self.starts == 1:
+            return "is starting"
+        return f"is {self.state.value}, {self.last_end}".removesuffix(", ")
 
     def happened(self, event: Event) -> None:
         """Apply one event: the table decides, this acts."""
@@ -219,6 +242,17 @@ class Supervised:
         """Ask it to end; asking again changes nothing."""
         self._start_again = False
         self.happened(Event.STOP)
+
+    def start_again(self) -> None:
+        """End it and start it anew; one that does not run is started."""
+        if self.state is ProcessState.WAITING:
+            self.timer = None
+            self.happened(Event.PAUSE_OVER)
+        elif self.child is None:
+            self.happened(Event.START)
+        else:
+            self._start_again = True
+            self.happened(Event.STOP)
 
     def tick(self) -> None:
         """Act on a timer that ran out."""
@@ -266,6 +300,7 @@ class Supervised:
             "process_ended", pid=self.child.pid, status=status, seconds=round(self._clock() - self._started_at, 3)
         )
         self.child = None
+        self.last_end = f"signal {-status}" if status < 0 else f"status {status}"
         self.happened(Event.EXITED_WELL if status == 0 and not hung else Event.EXITED_BADLY)
         if self._start_again and self.is_stopped:
             self._start_again = False
@@ -290,8 +325,7 @@ class Supervised:
         is_applied = self.child.grant(settings.allow) if self.child else False
         self._log.info("grants_changed", allow=list(settings.allow), restart=not is_applied)
         if self.child and not is_applied:
-            self._start_again = True  # a command learns its grants when it starts
-            self.happened(Event.STOP)
+            self.start_again()  # a command learns its grants when it starts
 
     def _drain(self, fd: int) -> None:
         """Read what an ended process left in a pipe."""
@@ -390,6 +424,9 @@ class Supervisor:
         """Begin to stop: one process after the other, the last started first."""
         self._stopping = True
         self._stop_last()
+
+    def named(self, name: str) -> Supervised | None:
+        return next((one for one in self.processes if one.settings.name == name), None)
 
     def kill(self) -> None:
         """End all processes at once."""

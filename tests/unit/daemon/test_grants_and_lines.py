@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 from speed.core.access import AccessPolicy
-from speed.daemon.app import ServiceNotifier
+from speed.daemon.control import ServiceNotifier
 from speed.daemon.host import MAX_LINE_CHARACTERS, LineSplitter, RecordJoiner, change_grants
 
 
