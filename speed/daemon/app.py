@@ -257,7 +257,7 @@ class Daemon:
             if self._node.closed:
                 raise LeaseLostError(f"node {self._node.name!r} is lost: another process has it, or its lease ran out")
             self._supervisor.seen(
-                {entry.name: entry.status for entry in self._registry.live_entries()},
+                {entry.name: entry.status for entry in self._registry.live_entries(sure=True)},
                 MISSED_HEARTBEATS * self._config.node.heartbeat_seconds,
             )
             for entry in self._registry.remove_stale():

@@ -266,7 +266,8 @@ def register(
 ) -> Registration:
     """Claim ``name`` and publish its entry; ``before_publish`` runs in between.
 
-    Raises NameTakenError, LeaseLostError, ConfigurationError, RegistrationError.
+    Raises NameTakenError, LeaseLostError, ConfigurationError, StorageError; RegistrationError for a floor that is not
+    authentic.
     """
     request = _RegistrationRequest(name, lease_ms, heartbeat_ms, tuple(fabrics), tuple(allow), ephemeral, starting)
     check_lease(request.lease_ms, request.heartbeat_ms, registry.late_ms)
@@ -280,7 +281,7 @@ def register(
     except OSError as error:
         if isinstance(error, SpeedError):
             raise
-        raise RegistrationError(f"cannot register {request.name!r}: {error.strerror}: {_MEND}") from None
+        raise StorageError(f"cannot register {request.name!r}: {error.strerror}: {_MEND}") from None
 
 
 def _register(registry: Registry, request: _RegistrationRequest, before_publish: Callable[[Won], None]) -> Registration:
@@ -488,8 +489,8 @@ class Registration:
         self._fd = fd
         self._capacity = len(data)
 
-    def _unpublished(self, error: OSError) -> RegistrationError:
-        return RegistrationError(f"cannot publish the entry of {self.entry.name!r}: {error.strerror}: {_MEND}")
+    def _unpublished(self, error: OSError) -> StorageError:
+        return StorageError(f"cannot publish the entry of {self.entry.name!r}: {error.strerror}: {_MEND}")
 
     def remove(self) -> None:
         """Leave: remove the entry if it is still this one, release the claim."""

@@ -395,7 +395,7 @@ def wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
 def _wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
     deadline = monotonic() + timeout_seconds
     while True:
-        entry = context.registry.live(target)
+        entry = context.registry.live(target, sure=True)
         if entry is not None and entry.status == "online" and granted(entry, context.name):
             return entry
         if monotonic() >= deadline or context.stopping.wait(0.01):

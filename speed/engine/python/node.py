@@ -498,7 +498,7 @@ class PythonEngine:
 
     def nodes(self) -> list[Entry]:
         self._context.check_open()
-        return [entry for entry in self._context.registry.live_entries() if entry.status == "online"]
+        return [entry for entry in self._context.registry.live_entries(sure=True) if entry.status == "online"]
 
     def wait_for(self, target: str, timeout: float) -> Entry:
         self._context.check_open()
