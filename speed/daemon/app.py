@@ -198,11 +198,9 @@ class Daemon:
         self._look_at_health()
 
     def _look_at_health(self) -> None:
-        """Processes that do not serve; and what the service manager is told, where it changed."""
-        for process in self._supervisor.processes:
-            name, why = process.settings.name, process.trouble()
-            cure = f"see what it printed in the log; `speedd restart {name}` starts it at once"
-            self._health.set(f"process {name}", Trouble(f"process {name} {why}", cure) if why else None)
+        """Processes that do not serve, bridges that wait; and what the service manager is told, where it changed."""
+        self._health.set("processes", self._supervisor.troubles())
+        self._health.set("bridges", [_bridge_trouble(*one) for one in self._bridging.troubles()])
         line = self._status_text()
         if self._is_ready and not self._stop_signals and line != self._status_line:
             self._status_line = line
@@ -215,7 +213,7 @@ class Daemon:
 
     def _trouble(self, about: str, event: str, what: str, cure: str) -> None:
         """Note what is wrong, and log it once; an empty ``what`` is the end of it."""
-        if self._health.set(about, Trouble(what, cure) if what else None):
+        if self._health.set(about, [Trouble(what, cure)] if what else []):
             if what:
                 self._log.error(event, reason=what)
             else:
@@ -333,7 +331,7 @@ class Daemon:
             why = f"{type(error).__name__}: {error}"
             self._log.error("reload_refused", reason=why, exc_info=error)
         refused = Trouble(f"the reload was refused: {why}", "mend the file, see `speedd check`, and reload again")
-        self._health.set("reload", refused if why else None)
+        self._health.set("reload", [refused] if why else [])
         self._status_line = self._status_text()
         self._notifier.ready(self._status_line)  # it ends the reload, whatever came of it
 
@@ -396,7 +394,7 @@ class Daemon:
             "pid": os.getpid(),
             "config": str(self._config.path),
             "root": self._node.root,
-            "ready": self._is_ready and self._health.is_good,
+            "ready": self._is_ready and self._health.serves,
             "stopping": bool(self._stop_signals),
             "processes": [process.status() for process in self._supervisor.processes],
             "troubles": [{"what": one.what, "cure": one.cure} for one in self._health.troubles()],
@@ -404,8 +402,8 @@ class Daemon:
 
     def _reload_now(self, _request: dict[str, Any]) -> dict[str, Any]:
         self._reload()
-        refused = self._health.get("reload")
-        return {"error": refused.what} if refused else {}
+        refused = self._health.troubles("reload")
+        return {"error": refused[0].what} if refused else {}
 
     def _stop_now(self, _request: dict[str, Any]) -> None:
         self._stop("speedd stop")
@@ -420,6 +418,11 @@ class Daemon:
             raise ConfigurationError("speedd is ending")
         process.start_again()
         return {"starts": process.starts}
+
+
+def _bridge_trouble(name: str, why: str) -> Trouble:
+    cure = "see to the other end: it is tried again with pauses, and nothing is lost meanwhile"
+    return Trouble(f"bridge {name} waits: {why}", cure, is_elsewhere=True)
 
 
 def _with_grants_of(old: Config, new: Config) -> Config:

@@ -33,31 +33,32 @@ class Trouble:
 
     what: str
     cure: str
+    is_elsewhere: bool = False
+    """It lies with somebody else, and what speedd serves is served all the same."""
 
 
 class Health:
     """What is wrong with a speedd now. The main thread writes, any thread reads."""
 
     def __init__(self) -> None:
-        self._troubles: dict[str, Trouble] = {}
+        self._troubles: dict[str, list[Trouble]] = {}
 
-    def set(self, about: str, trouble: Trouble | None) -> bool:
-        """What is wrong with one thing, None for nothing. Whether that is new."""
-        if self._troubles.get(about) == trouble:
+    def set(self, about: str, troubles: list[Trouble]) -> bool:
+        """All that is wrong with one kind of thing. Whether that is new."""
+        if self._troubles.get(about, []) == troubles:
             return False
-        others = {name: known for name, known in self._troubles.items() if name != about}
-        self._troubles = others if trouble is None else {**others, about: trouble}
+        self._troubles = {**self._troubles, about: troubles}
         return True
 
-    def get(self, about: str) -> Trouble | None:
-        return self._troubles.get(about)
-
-    def troubles(self) -> list[Trouble]:
-        return list(self._troubles.values())
+    def troubles(self, about: str | None = None) -> list[Trouble]:
+        """What is wrong with one kind of thing, or with all."""
+        known = self._troubles
+        return [one for kind, troubles in known.items() for one in troubles if about in (None, kind)]
 
     @property
-    def is_good(self) -> bool:
-        return not self._troubles
+    def serves(self) -> bool:
+        """Whether nothing of its own is wrong."""
+        return all(trouble.is_elsewhere for trouble in self.troubles())
 
 
 class ControlSocket:

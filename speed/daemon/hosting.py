@@ -331,10 +331,10 @@ NAME = "speedd-gateway"
 
 
 def opened_gateway(settings: GatewaySettings, config: Config, hosting: Hosting, health: Health) -> Gateway:
-    """A gateway that listens, and says that it is ready while all is well. Raises ConfigurationError."""
+    """A gateway that listens, and says that it is ready while speedd serves. Raises ConfigurationError."""
     from speed.gateway.server import Gateway
 
-    return Gateway(settings, config.token_keys, hosting.host, NAME, lambda: not hosting.is_lost and health.is_good)
+    return Gateway(settings, config.token_keys, hosting.host, NAME, lambda: not hosting.is_lost and health.serves)
 
 
 def gateway_problems(config: Config) -> Iterator[tuple[str, str]]:

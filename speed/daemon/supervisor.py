@@ -13,6 +13,7 @@ from typing import Any
 
 from speed.daemon.child import Child, Groups, Surroundings
 from speed.daemon.config import ProcessSettings
+from speed.daemon.control import Trouble
 from speed.daemon.guardian import LOOK_SECONDS
 from speed.daemon.host import Record
 
@@ -213,15 +214,15 @@ class Supervised:
             "last_end": self.last_end,
         }
 
-    def trouble(self) -> str:
-        """Why it does not serve; empty where it does, or is not to."""
-        if self.state in (ProcessState.RUNNING, ProcessState.STOPPED):
-            return ""
-        if self.state is ProcessState.ENDED:
-            return f"ended, {self.last_end}" if self.last_end != "status 0" else ""
-        if self.state is ProcessState.STARTING and self.starts == 1:
-            return "is starting"
-        return f"is {self.state.value}, {self.last_end}".removesuffix(", ")
+    def trouble(self) -> Trouble | None:
+        """Why it does not serve; None where it does, or is not to."""
+        name, state = self.settings.name, self.state
+        is_right = state in (ProcessState.RUNNING, ProcessState.STOPPED)
+        if is_right or (state is ProcessState.ENDED and self.last_end == "status 0"):
+            return None
+        ended = f"; it ended last with {self.last_end}" if self.last_end else ""
+        cure = f"see what it printed in the log; `speedd restart {name}` starts it at once"
+        return Trouble(f"process {name} is {state.value}{ended}", cure)
 
     def happened(self, event: Event) -> None:
         """Apply one event: the table decides, this acts."""
@@ -424,6 +425,10 @@ class Supervisor:
         """Begin to stop: one process after the other, the last started first."""
         self._stopping = True
         self._stop_last()
+
+    def troubles(self) -> list[Trouble]:
+        """What keeps processes from serving."""
+        return [trouble for process in self.processes if (trouble := process.trouble()) is not None]
 
     def named(self, name: str) -> Supervised | None:
         return next((one for one in self.processes if one.settings.name == name), None)
