@@ -351,7 +351,7 @@ def test_stats_tell_the_code_of_the_last_error_and_not_what_another_caller_sent(
     def last_errors() -> dict[str, str]:
         return {name: row["lastError"] for name, row in other.stats("billing")["services"].items()}
 
-    assert until(lambda: last_errors() == {"find": "EXECUTION_FAILED", "own": "INTERNAL_ERROR"})
+    assert until(lambda: last_errors() == {"find": "EXECUTION_FAILED", "own": "APPLICATION"})
     assert "DE89" not in str(other.stats("billing"))
 
 

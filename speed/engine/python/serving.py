@@ -389,7 +389,7 @@ class Serving:
             except ConfigurationError as error:  # of a Response that was not made by ``Response.error``
                 code, response = "EXECUTION_FAILED", Response.error("EXECUTION_FAILED", str(error))
             reply = spc.encode_error(request_id, code, response.error_message, response.details)
-            return reply, code if code in CALL_ERRORS else "INTERNAL_ERROR"
+            return reply, code if code in CALL_ERRORS else "APPLICATION"
         except BaseException:  # texts and mappings of the program's own: anything may come out of them
             log.exception("the answer of %s cannot be made", call.head.service)
             text = "the answer could not be made: see the log of that node"
