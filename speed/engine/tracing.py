@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import wraps
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from speed.core.log import Log
 from speed.engine import threads
@@ -18,6 +18,7 @@ from speed.wire.text import TraceParent, parse_traceparent
 
 # The trace context of the work at hand: set around services and handlers, read by calls and sends (rule S-13).
 
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 current_traceparent: ContextVar[str | None] = ContextVar("speed_traceparent", default=None)
@@ -62,7 +63,7 @@ def _is_valid(traceparent: str | None) -> bool:
         return False
 
 
-def traced(function: Callable[..., Result]) -> Callable[..., Result]:
+def traced(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """``function`` for another thread, in the context of this moment: its calls belong to the trace at hand.
 
     ``Thread(target=speed.traced(work))``, ``pool.submit(speed.traced(work), 1)``. May be called any number of times.
@@ -70,7 +71,7 @@ def traced(function: Callable[..., Result]) -> Callable[..., Result]:
     context = copy_context()
 
     @wraps(function)
-    def run(*arguments: Any, **named: Any) -> Result:
+    def run(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
         return context.copy().run(function, *arguments, **named)
 
     return run

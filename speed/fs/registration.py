@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from speed.core import texts
 from speed.core.access import OwnLease, Verdict, check_lease
 from speed.core.log import logger
 from speed.errors import LeaseLostError, NameTakenError, RegistrationError, SpeedError, StorageError, WireError
@@ -156,10 +157,10 @@ def _wait_until_stale(registry: Registry, name: str, waits: bool) -> Entry | Non
                 first = again
         if first is None:
             continue
-        raise NameTakenError(
-            f"{name!r} is held by process {first.pid} on {first.host} (generation {first.generation}): "
-            "choose another name, or stop that node"
-        )
+        own = identity()
+        is_own = (first.pid, first.pid_start, first.boot_id) == (own.pid, own.pid_start, own.boot_id)
+        taken = texts.name_taken_here(name) if is_own else texts.name_taken(name, str(first.pid), first.host)
+        raise NameTakenError(taken)
 
 
 def _is_free(registry: Registry, name: str, generation: int, waits: bool) -> bool:
