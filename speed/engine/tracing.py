@@ -56,6 +56,40 @@ def trace(traceparent: str | None) -> Iterator[None]:
         current_traceparent.reset(token)
 
 
+@contextmanager
+def continued(traceparent: str | None) -> Iterator[None]:
+    """A request or message that came in: what its service or handler does belongs to its trace.
+
+    Where the program uses OpenTelemetry, spans that it begins there are children of the span that the other side had.
+    """
+    if traceparent is None:
+        yield
+        return
+    token = current_traceparent.set(traceparent)
+    api = sys.modules.get("opentelemetry.trace")
+    if api is None:
+        try:
+            yield
+        finally:
+            current_traceparent.reset(token)
+        return
+    parent = _remote_parent(api, traceparent)
+    around = _surrounding.set(parent)
+    try:
+        with api.use_span(parent, record_exception=False, set_status_on_exception=False):
+            yield
+    finally:
+        _surrounding.reset(around)
+        current_traceparent.reset(token)
+
+
+def _remote_parent(api: Any, traceparent: str) -> Any:
+    """The span of another process, for OpenTelemetry."""
+    given = parse_traceparent(traceparent)
+    flags = api.TraceFlags(given.flags)
+    return api.NonRecordingSpan(api.SpanContext(int(given.trace_id, 16), int(given.span_id, 16), True, flags))
+
+
 def _is_valid(traceparent: str | None) -> bool:
     try:
         return traceparent is not None and bool(parse_traceparent(traceparent))

@@ -26,7 +26,7 @@ from speed.engine.python.context import Context
 from speed.engine.python.lanes import Lane
 from speed.engine.python.links import Answers
 from speed.engine.threads import ProgramsCode
-from speed.engine.tracing import current_traceparent
+from speed.engine.tracing import continued
 from speed.engine.workers import WorkerPool
 from speed.errors import (
     CALL_ERRORS,
@@ -338,12 +338,8 @@ class Serving:
             call.head.repeated or call.unsure,
             call.cancellation,
         )
-        token = current_traceparent.set(head.traceparent)
-        try:
-            with ProgramsCode():
-                response = run(found.service, request)
-        finally:
-            current_traceparent.reset(token)
+        with ProgramsCode(), continued(head.traceparent):
+            response = run(found.service, request)
         self._end(call, response, began)
 
     def _end(self, call: Accepted, response: Response, began: float | None = None) -> None:
