@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +160,30 @@ def test_a_speedd_that_was_killed_leaves_a_socket_that_hinders_nobody(start: Cal
     second = start(ONE)
     second.until("ready")
     assert status(second)["pid"] == second.process.pid
+
+
+@pytest.fixture
+def small_root(directory: Path) -> Iterator[Path]:
+    """The root of the configuration, on a filesystem of 3 MiB."""
+    root = directory / "root"
+    root.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m,mode=700", "tmpfs", str(root)], check=True)
+    yield root
+    subprocess.run(["umount", "-l", str(root)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small filesystem")
+def test_a_full_root_is_logged_and_named_by_the_status_until_there_is_room(
+    small_root: Path, start: Callable[..., Speedd]
+) -> None:
+    speedd = start("")
+    speedd.until("ready")
+    with open(small_root / "filler", "wb", buffering=0) as filler, pytest.raises(OSError, match="space"):
+        while True:
+            filler.write(bytes(4096))
+    assert "is full" in speedd.until("root_full", level="error")["reason"]
+    found = told(speedd, "status")
+    assert (found.returncode, "is full" in found.stdout.splitlines()[0]) == (1, True)
+    (small_root / "filler").unlink()
+    speedd.until("recovered", what="root_full")
+    assert status(speedd)["ready"] is True
