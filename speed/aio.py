@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import cached_property
+from functools import cached_property, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, overload
 
@@ -256,11 +256,12 @@ class AsyncNode:
         timeout: float | None = None,
         traceparent: str | None = None,
         views: bool = False,
+        returns: Any = None,
     ) -> Any:
         """Like ``Node.call``; calls to one node start in order."""
-        begin = _within(timeout, self._node.submit)
+        begin = partial(_within(timeout, self._node.submit), traceparent=traceparent, views=views, returns=returns)
         with place_given_up():
-            starting = self._starts.run(target, begin, target, service, arguments, traceparent=traceparent, views=views)
+            starting = self._starts.run(target, begin, target, service, arguments)
             try:
                 future = await asyncio.wrap_future(starting)
             except asyncio.CancelledError:
@@ -279,10 +280,11 @@ class AsyncNode:
         timeout: float | None = None,
         traceparent: str | None = None,
         views: bool = False,
+        returns: Any = None,
     ) -> asyncio.Task[Any]:
         """Start a call; the task ends with its result. Cancelled, it withdraws the call."""
-        call = self.call(target, service, arguments, timeout=timeout, traceparent=traceparent, views=views)
-        return asyncio.get_running_loop().create_task(call)
+        how = {"timeout": timeout, "traceparent": traceparent, "views": views, "returns": returns}
+        return asyncio.get_running_loop().create_task(self.call(target, service, arguments, **how))
 
     async def ping(self, target: str, *, timeout: float = 5.0) -> float:
         """Like ``Node.ping``."""

@@ -26,6 +26,7 @@ from speed import columns
 from speed.core.services import FunctionService, Request, Response, failure, is_cancellation, response_of
 from speed.errors import ApplicationError, CallError, ExecutionFailedError, InvalidArgumentsError, UnserialisableError
 from speed.wire.column import Column, RowMisfit, from_values
+from speed.wire.value import plain
 
 
 def columns_of(answers: Sequence[Any], kind: str | None) -> Column | dict[str, Column]:
@@ -117,7 +118,8 @@ class RowService:
     def _answer(self, request: Request, number: int, row: dict[str, Any]) -> Any:
         try:
             row_request = request._replace(arguments={**request.arguments, **row})
-            answer = response_of(self._row.invoke(row_request), keep=_CELLS)
+            answer = response_of(self._row.invoke(row_request))
+            answer = answer._replace(result=plain(answer.result, _CELLS))
         except BaseException as error:
             if request.cancelled and is_cancellation(error):
                 raise  # no row is to blame

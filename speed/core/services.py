@@ -10,13 +10,13 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from speed.core.access import AccessPolicy
 from speed.core.calls import checked_code, is_code
-from speed.core.hints import ANYTHING, Hint, Misfit, compile_hint, describe, type_name, written
+from speed.core.hints import ANYTHING, Hint, Known, Misfit, Schema, compile_hint, describe, type_name
 from speed.core.log import logger
 from speed.errors import (
     CALL_ERRORS,
@@ -24,11 +24,13 @@ from speed.errors import (
     CallError,
     CallWithdrawnError,
     ConfigurationError,
+    Execution,
     ExecutionFailedError,
     InvalidArgumentsError,
     ServiceExistsError,
     ServiceNotFoundError,
     SpeedError,
+    WireError,
 )
 from speed.wire import names
 from speed.wire.column import Column
@@ -51,46 +53,35 @@ class Parameters(NamedTuple):
     request_parameter: str | None
     """The parameter that wants the request itself, if any."""
     signature: str
-    makes: bool
-    """Whether a parameter asks for what is made of its argument."""
     viewed: tuple[str, ...]
     """The parameters that ask for a view of bytes."""
+    schema: Schema
+    result: Schema
 
     def taken(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the function gets for ``arguments``.
 
         Raises InvalidArgumentsError naming the first wrong, unknown or missing argument.
         """
-        self._check(arguments)
-        if not self.makes:
-            return arguments
-        return {name: self._made(name, value) for name, value in arguments.items()}
-
-    def _made(self, name: str, value: Any) -> Any:
-        hint = self.hints.get(name) or self._of_rest(name)
-        if hint.make is None:
-            return value
-        try:
-            return hint.make(value)
-        except Exception as error:  # what a dataclass of the program raises for values that it does not take
-            raise InvalidArgumentsError(
-                f"{self.service}: argument {name!r} is no {hint.label} ({type(error).__name__})", {"argument": name}
-            ) from None
-
-    def _check(self, arguments: Mapping[str, Any]) -> None:
-        hints = self.hints
+        hints, made = self.hints, None
         for name, value in arguments.items():
             hint = hints.get(name) or self._of_rest(name)
-            if (hint.kinds is not None and type(value) not in hint.kinds) or hint.inside is not None:
-                misfit = hint.misfit(value)
-                if misfit is not None:
-                    raise self._misfit(name, misfit)
+            try:
+                if hint.kinds is not None and type(value) not in hint.kinds:
+                    hint.take(value)
+                taken = value if hint.read is None else hint.read(value)
+            except Misfit as misfit:
+                raise self._misfit(name, misfit) from None
+            if taken is not value:
+                made = dict(arguments) if made is None else made
+                made[name] = taken
         if not self.required <= arguments.keys():
             missing = sorted(self.required - arguments.keys())
             listed = ", ".join(map(repr, missing))
             raise InvalidArgumentsError(
                 f"{self.service}: missing argument {listed}; expected {self.signature}", {"argument": missing[0]}
             )
+        return arguments if made is None else made
 
     def _of_rest(self, name: str) -> Hint:
         if self.rest is None or name == self.request_parameter:
@@ -100,12 +91,13 @@ class Parameters(NamedTuple):
         return self.rest
 
     def _misfit(self, name: str, misfit: Misfit) -> InvalidArgumentsError:
-        text = f"argument {name!r}{misfit.where} must be {misfit.expected}, not {misfit.given}"
+        text = misfit.text(f"argument {name!r}")
         if misfit.given == Column.__name__:
             text = f"argument {name!r} is a column, which this function does not take: use {_FOR_COLUMNS}"
-        return InvalidArgumentsError(
-            f"{self.service}: {text}", {"argument": name, "expected": misfit.expected, "given": misfit.given}
-        )
+        details = {"argument": name, "expected": misfit.expected, "given": misfit.given}
+        if misfit.where:
+            details["path"] = f"{name}{misfit.where}"
+        return InvalidArgumentsError(f"{self.service}: {text}", details)
 
 
 def compile_parameters(
@@ -119,12 +111,13 @@ def compile_parameters(
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return Parameters(service, {}, frozenset(), ANYTHING, None, "(**kwargs)", False, ())
+        return Parameters(service, {}, frozenset(), ANYTHING, None, "(**kwargs)", (), {"type": "object"}, {})
     names = _globals(function)
     wanted: str | None = None
     rest: Hint | None = None
     hints: dict[str, Hint] = {}
     required: set[str] = set()
+    known = Known(also)
     for name, parameter in signature.parameters.items():
         what = f"service {service!r}: parameter {name!r}"
         if parameter.kind is parameter.POSITIONAL_ONLY:
@@ -135,16 +128,41 @@ def compile_parameters(
         if written is request_type:
             wanted = name
             continue
-        hint = _UNHINTED if written is parameter.empty else compile_hint(written, what, also)
+        hint = _UNHINTED if written is parameter.empty else compile_hint(written, what, known=known)
         if parameter.kind is parameter.VAR_KEYWORD:
             rest = hint
             continue
         hints[name] = hint
         if parameter.default is parameter.empty:
             required.add(name)
-    makes = any(hint.make is not None for hint in (*hints.values(), rest or ANYTHING))
     viewed = tuple(name for name, hint in hints.items() if memoryview in (hint.kinds or ()))
-    return Parameters(service, hints, frozenset(required), rest, wanted, str(signature), makes, viewed)
+    schema = _schema(hints, sorted(required), rest, known)
+    result = _result_schema(signature, names)
+    return Parameters(service, hints, frozenset(required), rest, wanted, str(signature), viewed, schema, result)
+
+
+def _schema(hints: Mapping[str, Hint], required: list[str], rest: Hint | None, known: Known) -> Schema:
+    """The arguments as one object of JSON Schema."""
+    schema: dict[str, Any] = {"type": "object", "properties": {name: hint.schema for name, hint in hints.items()}}
+    if required:
+        schema["required"] = required
+    schema["additionalProperties"] = False if rest is None else rest.schema
+    if known.definitions:
+        schema["$defs"] = known.definitions
+    return schema
+
+
+def _result_schema(signature: inspect.Signature, names: dict[str, Any]) -> Schema:
+    """What a function says that it returns; nothing where it does not say, or says what has no form."""
+    if signature.return_annotation is signature.empty:
+        return {}
+    known = Known()
+    try:
+        holder = types.SimpleNamespace(__annotations__={"return": signature.return_annotation})
+        schema = compile_hint(typing.get_type_hints(holder, names)["return"], "the result", known=known).schema
+    except Exception:  # annotations run the user's code; what a result is made of is not checked
+        return {}
+    return {**schema, "$defs": known.definitions} if known.definitions else schema
 
 
 def _globals(function: Callable[..., Any]) -> dict[str, Any]:
@@ -170,8 +188,10 @@ def _written(parameter: inspect.Parameter, names: dict[str, Any], what: str) -> 
         ) from None
 
 
-def _no_column(value: Any) -> Misfit | None:
-    return Misfit("", "a value of one call", type_name(value)) if type(value) is Column else None
+def _no_column(value: Any) -> Any:
+    if type(value) is Column:
+        raise Misfit("", "a value of one call", type_name(value))
+    return value
 
 
 _UNHINTED = Hint("Any", None, _no_column)
@@ -425,11 +445,9 @@ def run(service: Service, request: Request) -> Response:
         return failure(request.service, request.caller, error, is_cancelled=request.cancelled)
 
 
-def response_of(answer: Any, keep: Collection[type] = ()) -> Response:
-    """What a service returned, with its result in the form in which it travels, but for types in ``keep``."""
-    if type(answer) is not Response:
-        return Response(written(answer, keep))
-    return answer if answer.result is None else answer._replace(result=written(answer.result, keep))
+def response_of(answer: Any) -> Response:
+    """What a service returned; any value but a Response is its result."""
+    return answer if type(answer) is Response else Response(answer)
 
 
 def failure(service: str, caller: str, error: BaseException, *, is_cancelled: bool) -> Response:
@@ -449,6 +467,29 @@ _ANSWERS = InvalidArgumentsError | ExecutionFailedError | ApplicationError
 def is_cancellation(error: BaseException) -> bool:
     """Whether a service says that it ended because it was asked to: of any event loop."""
     return isinstance(error, CallWithdrawnError) or type(error).__name__ == "CancelledError"
+
+
+def result_reader(returns: Any) -> Callable[[Any], Any]:
+    """What reads a result as ``returns``; it raises WireError. ConfigurationError for what nobody can check."""
+    try:
+        return _result_reader(returns)
+    except TypeError:  # unhashable
+        return _result_reader.__wrapped__(returns)
+
+
+@functools.lru_cache(maxsize=256)
+def _result_reader(returns: Any) -> Callable[[Any], Any]:
+    hint = compile_hint(returns, "returns")
+
+    def read(result: Any) -> Any:
+        try:
+            return hint.take(result)
+        except Misfit as misfit:
+            error = WireError("BAD_PAYLOAD", f"the call ran, but {misfit.text('its result')}")
+            error.execution = Execution.RAN
+            raise error from None
+
+    return read
 
 
 def as_service(name: str, service: Service | Callable[..., Any]) -> Service:

@@ -187,13 +187,14 @@ class NativeEngine:
     # --- calls ---
 
     def call(self, request: CallRequest) -> Any:
-        target, service, arguments, timeout, traceparent, views = request
-        return self._engine.call(target, service, arguments, timeout, traceparent or current_trace(), views)
+        target, service, arguments, timeout, traceparent, views, read = request
+        result = self._engine.call(target, service, arguments, timeout, traceparent or current_trace(), views)
+        return result if read is None else read(result)
 
     def submit(self, request: CallRequest, carried: Carried | None = None) -> Future[Any]:
-        target, service, arguments, timeout, traceparent, views = request
+        target, service, arguments, timeout, traceparent, views, read = request
         future = NativeFuture(self._process, target, service)
-        future.carried = carried
+        future.carried, future.read = carried, read
         traceparent = traceparent or current_trace()
         request_id = self._engine.submit(target, service, arguments, timeout, traceparent, views, future)
         future.written = self._engine, target, request_id

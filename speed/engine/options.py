@@ -143,6 +143,8 @@ class CallRequest(NamedTuple):
     traceparent: str | None = None
     views: bool = False
     """Whether bytes of the result are memoryviews."""
+    read: Callable[[Any], Any] | None = None
+    """Makes of the result what the caller asked for; raises what the caller gets instead."""
 
 
 class SendRequest(NamedTuple):

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from speed.core.hints import by_name, each, function, in_seconds, is_type, number, several, text, texts
-from speed.core.services import Service, as_service
+from speed.core.services import Service, as_service, result_reader
 from speed.engine import Engine
 from speed.engine.event_loop import Awaited, EventLoop, Receiving, is_async
 from speed.engine.message import Published, publish_each
@@ -109,17 +109,21 @@ class Verbs:
         timeout: float | None = None,
         traceparent: str | None = None,
         views: bool = False,
+        returns: Any = None,
     ) -> Any:
         """Call a service of another node, here or of another host (``billing@hostb``), and return its result.
 
         ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result are
-        read-only memoryviews of memory that lives as long as they do. Raises UnknownNodeError, AccessDeniedError,
-        NodeLeftError, InboxFullError, or the CallError the other side reported.
+        read-only memoryviews of memory that lives as long as they do. With ``returns``, a type as services declare
+        them, the result is one: ``returns=Receipt``, ``list[Decimal]``. Raises UnknownNodeError, AccessDeniedError,
+        NodeLeftError, InboxFullError, WireError for a result that is no such value, or the CallError the other side
+        reported.
         """
         target, service = text("node", target), text("service", service)
-        named, seconds = by_name(arguments), in_seconds(timeout)
+        read = None if returns is None else result_reader(returns)
+        request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
         try:
-            return self._toward(target).call(CallRequest(target, service, named, seconds, traceparent, views))
+            return self._toward(target).call(request)
         except SpeedError as error:
             error.node, error.service = target, service
             raise
@@ -133,6 +137,7 @@ class Verbs:
         timeout: float | None = None,
         traceparent: str | None = None,
         views: bool = False,
+        returns: Any = None,
     ) -> Future[Any]:
         """Start a call; its Future ends with the result or the error of ``call``. Calls start in order.
 
@@ -141,9 +146,10 @@ class Verbs:
         worker of this node runs them.
         """
         target, service = text("node", target), text("service", service)
-        named, seconds = by_name(arguments), in_seconds(timeout)
+        read = None if returns is None else result_reader(returns)
+        request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
         try:
-            return self._toward(target).submit(CallRequest(target, service, named, seconds, traceparent, views))
+            return self._toward(target).submit(request)
         except SpeedError as error:
             error.node, error.service = target, service
             raise
