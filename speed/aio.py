@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, overload
 
 from speed.core.hints import in_seconds, text
+from speed.core.signatures import Description
 from speed.engine.event_loop import Fetched
 from speed.engine.futures import CallFuture
 from speed.engine.message import Message, Published
@@ -293,6 +294,10 @@ class AsyncNode:
     async def services(self, target: str, *, timeout: float = 5.0) -> list[str]:
         """Like ``Node.services``."""
         return await self._run(timeout, self._node.services, target)  # type: ignore[no-any-return]
+
+    async def describe(self, target: str, service: str | None = None, *, timeout: float = 5.0) -> list[Description]:
+        """Like ``Node.describe``."""
+        return await self._run(timeout, self._node.describe, target, service)  # type: ignore[no-any-return]
 
     async def info(self, target: str, *, timeout: float = 5.0) -> dict[str, Any]:
         """Like ``Node.info``."""

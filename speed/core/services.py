@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-import types
-import typing
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from speed.core.access import AccessPolicy
 from speed.core.calls import checked_code, is_code
-from speed.core.hints import ANYTHING, Hint, Known, Misfit, Schema, compile_hint, describe, type_name
+from speed.core.hints import Misfit, compile_hint, describe, type_name
 from speed.core.log import logger
+from speed.core.signatures import Parameters, brief, compile_parameters, summary_of, travelling
 from speed.errors import (
     CALL_ERRORS,
     ApplicationError,
@@ -34,170 +33,8 @@ from speed.errors import (
 )
 from speed.wire import names
 from speed.wire.column import Column
-from speed.wire.limits import MAX_ERROR_CHARACTERS
-
-# A function's signature compiled into argument checks that cost about a microsecond per call (rule S-9).
-
-_NO_TYPES: Mapping[Any, frozenset[type]] = types.MappingProxyType({})
-
-
-class Parameters(NamedTuple):
-    """The compiled checks of one function."""
-
-    service: str
-    hints: Mapping[str, Hint]
-    """The check of each parameter."""
-    required: frozenset[str]
-    rest: Hint | None
-    """The check of what ``**kwargs`` takes; None for a function without it."""
-    request_parameter: str | None
-    """The parameter that wants the request itself, if any."""
-    signature: str
-    viewed: tuple[str, ...]
-    """The parameters that ask for a view of bytes."""
-    schema: Schema
-    result: Schema
-
-    def taken(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the function gets for ``arguments``.
-
-        Raises InvalidArgumentsError naming the first wrong, unknown or missing argument.
-        """
-        hints, made = self.hints, None
-        for name, value in arguments.items():
-            hint = hints.get(name) or self._of_rest(name)
-            try:
-                if hint.kinds is not None and type(value) not in hint.kinds:
-                    hint.take(value)
-                taken = value if hint.read is None else hint.read(value)
-            except Misfit as misfit:
-                raise self._misfit(name, misfit) from None
-            if taken is not value:
-                made = dict(arguments) if made is None else made
-                made[name] = taken
-        if not self.required <= arguments.keys():
-            missing = sorted(self.required - arguments.keys())
-            listed = ", ".join(map(repr, missing))
-            raise InvalidArgumentsError(
-                f"{self.service}: missing argument {listed}; expected {self.signature}", {"argument": missing[0]}
-            )
-        return arguments if made is None else made
-
-    def _of_rest(self, name: str) -> Hint:
-        if self.rest is None or name == self.request_parameter:
-            raise InvalidArgumentsError(
-                f"{self.service}: unknown argument {name!r}; expected {self.signature}", {"argument": name}
-            )
-        return self.rest
-
-    def _misfit(self, name: str, misfit: Misfit) -> InvalidArgumentsError:
-        text = misfit.text(f"argument {name!r}")
-        if misfit.given == Column.__name__:
-            text = f"argument {name!r} is a column, which this function does not take: use {_FOR_COLUMNS}"
-        details = {"argument": name, "expected": misfit.expected, "given": misfit.given}
-        if misfit.where:
-            details["path"] = f"{name}{misfit.where}"
-        return InvalidArgumentsError(f"{self.service}: {text}", details)
-
-
-def compile_parameters(
-    service: str, function: Callable[..., Any], request_type: type, also: Mapping[Any, frozenset[type]] = _NO_TYPES
-) -> Parameters:
-    """Read the signature once; ``also`` are types of arguments beside those of the wire.
-
-    Raises ConfigurationError for positional-only parameters, since arguments travel by name, and for type hints that
-    cannot be checked.
-    """
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return Parameters(service, {}, frozenset(), ANYTHING, None, "(**kwargs)", (), {"type": "object"}, {})
-    names = _globals(function)
-    wanted: str | None = None
-    rest: Hint | None = None
-    hints: dict[str, Hint] = {}
-    required: set[str] = set()
-    known = Known(also)
-    for name, parameter in signature.parameters.items():
-        what = f"service {service!r}: parameter {name!r}"
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise ConfigurationError(f"{what} is positional-only; remove the '/'")
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            continue
-        written = _written(parameter, names, what)
-        if written is request_type:
-            wanted = name
-            continue
-        hint = _UNHINTED if written is parameter.empty else compile_hint(written, what, known=known)
-        if parameter.kind is parameter.VAR_KEYWORD:
-            rest = hint
-            continue
-        hints[name] = hint
-        if parameter.default is parameter.empty:
-            required.add(name)
-    viewed = tuple(name for name, hint in hints.items() if memoryview in (hint.kinds or ()))
-    schema = _schema(hints, sorted(required), rest, known)
-    result = _result_schema(signature, names)
-    return Parameters(service, hints, frozenset(required), rest, wanted, str(signature), viewed, schema, result)
-
-
-def _schema(hints: Mapping[str, Hint], required: list[str], rest: Hint | None, known: Known) -> Schema:
-    """The arguments as one object of JSON Schema."""
-    schema: dict[str, Any] = {"type": "object", "properties": {name: hint.schema for name, hint in hints.items()}}
-    if required:
-        schema["required"] = required
-    schema["additionalProperties"] = False if rest is None else rest.schema
-    if known.definitions:
-        schema["$defs"] = known.definitions
-    return schema
-
-
-def _result_schema(signature: inspect.Signature, names: dict[str, Any]) -> Schema:
-    """What a function says that it returns; nothing where it does not say, or says what has no form."""
-    if signature.return_annotation is signature.empty:
-        return {}
-    known = Known()
-    try:
-        holder = types.SimpleNamespace(__annotations__={"return": signature.return_annotation})
-        schema = compile_hint(typing.get_type_hints(holder, names)["return"], "the result", known=known).schema
-    except Exception:  # annotations run the user's code; what a result is made of is not checked
-        return {}
-    return {**schema, "$defs": known.definitions} if known.definitions else schema
-
-
-def _globals(function: Callable[..., Any]) -> dict[str, Any]:
-    """The names that the annotations of ``function`` may use."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    if not inspect.isroutine(function):
-        function = type(function).__call__
-    return getattr(inspect.unwrap(function), "__globals__", {})
-
-
-def _written(parameter: inspect.Parameter, names: dict[str, Any], what: str) -> Any:
-    """The type hint of a parameter, resolved and without ``Annotated``; ``Parameter.empty`` where there is none."""
-    if parameter.annotation is parameter.empty:
-        return parameter.empty
-    holder = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
-    try:
-        return typing.get_type_hints(holder, names)[parameter.name]
-    except Exception as error:  # annotations run the user's code: any exception may come out of it
-        raise ConfigurationError(
-            f"{what} has the type hint {parameter.annotation!r}, which cannot be read ({error}): "
-            "import what it names, where the function is defined"
-        ) from None
-
-
-def _no_column(value: Any) -> Any:
-    if type(value) is Column:
-        raise Misfit("", "a value of one call", type_name(value))
-    return value
-
-
-_UNHINTED = Hint("Any", None, _no_column)
-"""Whoever wants a column says so: a function of plain values would fail at it, and not say why."""
-_FOR_COLUMNS = "@by_row or @by_array of speed.column_services, or declare the parameter as speed.Column"
-
+from speed.wire.limits import MAX_ERROR_CHARACTERS, MAX_SUMMARY_CHARACTERS
+from speed.wire.value import pack
 
 log = logger("speed.spc")
 
@@ -351,6 +188,16 @@ class FunctionService:
         return self._parameters.request_parameter is not None
 
     @property
+    def parameters(self) -> Parameters:
+        """The compiled checks."""
+        return self._parameters
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What is called."""
+        return self._function
+
+    @property
     def viewed(self) -> tuple[str, ...]:
         """The parameters that are hinted ``memoryview``."""
         return self._parameters.viewed
@@ -367,12 +214,25 @@ class FunctionService:
         return self._function(**self._parameters.taken(arguments))
 
 
+class ServiceOptions(NamedTuple):
+    """How a service is offered, beside its grants."""
+
+    idempotent: bool = False
+    version: str = ""
+    """Of the service itself, for those who read its description."""
+
+
+DEFAULT_OPTIONS = ServiceOptions()
+
+
 class Registered(NamedTuple):
     """A service with its grants; ``policy`` None: whoever may write to the node may call."""
 
     service: Service
     policy: AccessPolicy | None
     idempotent: bool
+    description: Mapping[str, Any]
+    """As it travels."""
 
 
 class ServiceRegistry:
@@ -392,10 +252,9 @@ class ServiceRegistry:
         name: str,
         service: Service | Callable[..., Any],
         allow: Iterable[str] | None = None,
-        *,
-        idempotent: bool = False,
+        how: ServiceOptions = DEFAULT_OPTIONS,
     ) -> Service:
-        """Add a service; ``allow`` narrows who may call it (grant patterns). An ``idempotent`` one may run again.
+        """Add a service; ``allow`` narrows who may call it (grant patterns). An idempotent one may run again.
 
         Raises InvalidNameError, ServiceExistsError for a duplicate (RFC 7.8), ConfigurationError for no service.
         """
@@ -405,7 +264,8 @@ class ServiceRegistry:
         if name in self._services:
             raise ServiceExistsError(f"service {name!r} is already registered; unregister it first")
         made = as_service(name, service)
-        self._services[name] = Registered(made, None if allow is None else AccessPolicy(allow), idempotent)
+        policy = None if allow is None else AccessPolicy(allow)
+        self._services[name] = Registered(made, policy, how.idempotent, describe_service(name, made, how))
         return made
 
     def unregister(self, name: str) -> None:
@@ -425,6 +285,23 @@ class ServiceRegistry:
     def __contains__(self, name: object) -> bool:
         return name in self._services
 
+    def description(self, name: str) -> Mapping[str, Any]:
+        """Of a service that is registered, as it travels."""
+        return self._services[name].description
+
+    def descriptions(self, caller: str, most_bytes: int) -> list[Mapping[str, Any]]:
+        """Of the services that ``caller`` may call, within ``most_bytes``: the last may lack their schemas (S-26)."""
+        found, left = [], most_bytes
+        for name in self.names(caller):
+            row = self._services.get(name)
+            if row is None:
+                continue  # taken back meanwhile
+            size = len(pack(row.description))
+            is_brief = size > left
+            left -= 0 if is_brief else size
+            found.append(brief(row.description) if is_brief else row.description)
+        return found
+
     def find(self, name: str, caller: str) -> Registered | Response:
         """The service for a caller, or why it cannot be called (A-5)."""
         row = self._services.get(name)
@@ -435,6 +312,22 @@ class ServiceRegistry:
         if row.policy is not None and not row.policy.allows(caller):
             return Response.error("ACCESS_DENIED", f"service {name!r} does not allow node {caller!r}")
         return row
+
+
+def describe_service(name: str, service: Any, how: ServiceOptions) -> Mapping[str, Any]:
+    """What others are told of a service (S-26)."""
+    inner = getattr(service, "described", service)
+    parameters = inner.parameters if isinstance(inner, FunctionService) else None
+    hints = {} if parameters is None else parameters.hints
+    told = {
+        "name": name,
+        "summary": summary_of(inner.function if isinstance(inner, FunctionService) else type(inner)),
+        "version": how.version[:MAX_SUMMARY_CHARACTERS],
+        "streaming": False,
+        "idempotent": how.idempotent,
+        "columns": getattr(service, "takes_columns", any(Column in (one.kinds or ()) for one in hints.values())),
+    }
+    return travelling(told, parameters)
 
 
 def run(service: Service, request: Request) -> Response:

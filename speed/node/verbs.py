@@ -10,7 +10,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from speed.core.hints import by_name, each, function, in_seconds, is_type, number, several, text, texts
-from speed.core.services import Service, as_service, result_reader
+from speed.core.services import Service, ServiceOptions, as_service, result_reader
+from speed.core.signatures import Description, described
 from speed.engine import Engine
 from speed.engine.event_loop import Awaited, EventLoop, Receiving, is_async
 from speed.engine.message import Published, publish_each
@@ -73,24 +74,28 @@ class Verbs:
         allow: Iterable[str] | None = None,
         *,
         idempotent: bool = False,
+        version: str = "",
     ) -> None:
         """Offer ``service``: an object with ``invoke(request)``, or a function whose parameters are checked.
 
         ``allow`` narrows who may call it. A request is begun once at most, even if its process is killed; with
         ``idempotent`` the caller's node sends one that was begun and not answered to the next process of this name,
         where it sees ``request.redelivered``. Either may be ``async``. A parameter with the type hint ``memoryview``
-        gets a view of bytes, not a copy. Raises ServiceExistsError, InvalidNameError, ConfigurationError.
+        gets a view of bytes, not a copy. Others read what it takes and gives (``describe``): from its signature, the
+        first line of its docstring, and ``version``, its own. Raises ServiceExistsError, InvalidNameError,
+        ConfigurationError.
         """
         awaited = Awaited(as_service(name, service), self._loop) if is_async(service) else service
-        self._engine.register(name, awaited, None if allow is None else local_grants(texts("allow", allow)), idempotent)
+        grants = None if allow is None else local_grants(texts("allow", allow))
+        self._engine.register(name, awaited, grants, ServiceOptions(idempotent, text("version", version)))
 
     def service(
-        self, name: str, allow: Iterable[str] | None = None, *, idempotent: bool = False
+        self, name: str, allow: Iterable[str] | None = None, *, idempotent: bool = False, version: str = ""
     ) -> Callable[[Function], Function]:
         """Decorator form of ``register``."""
 
         def decorate(function: Function) -> Function:
-            self.register(name, function, allow, idempotent=idempotent)
+            self.register(name, function, allow, idempotent=idempotent, version=version)
             return function
 
         return decorate
@@ -161,6 +166,15 @@ class Verbs:
     def services(self, target: str, *, timeout: float = 5.0) -> list[str]:
         """Names of the services of ``target`` that this node may call, by DISCOVERY."""
         return list(self._toward(target).discover(text("node", target), "SERVICES", in_seconds(timeout))["services"])
+
+    def describe(self, target: str, service: str | None = None, *, timeout: float = 5.0) -> list[Description]:
+        """What the services of ``target`` take and give that this node may call, or ``service`` alone, by DISCOVERY.
+
+        Raises ServiceNotFoundError for a service that is not there, InvalidArgumentsError if ``target`` is of a version
+        that does not describe.
+        """
+        answer = self._toward(target).discover(text("node", target), "DESCRIBE", in_seconds(timeout))
+        return described(target, answer["services"], None if service is None else text("service", service))
 
     def info(self, target: str, *, timeout: float = 5.0) -> dict[str, Any]:
         """What ``target`` says about itself: language, version, pid, fabrics, services."""

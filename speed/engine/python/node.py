@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 
 from speed.core.calls import checked_answer
-from speed.core.services import Service
+from speed.core.services import Service, ServiceOptions
 from speed.engine import threads
 from speed.engine.message import BatchHandler
 from speed.engine.options import Options
@@ -69,11 +69,11 @@ class PythonEngine:
         return self._context.policy.allowed()
 
     def register(
-        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None, idempotent: bool
+        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None, how: ServiceOptions
     ) -> None:
         self._context.check_open()
         with self._lock:
-            self._parts.serving.services.register(name, service, allow, idempotent=idempotent)
+            self._parts.serving.services.register(name, service, allow, how)
 
     def unregister(self, name: str) -> None:
         self._context.check_open()
