@@ -58,6 +58,7 @@ from speed.errors import (
 if TYPE_CHECKING:
     from speed.core.services import Request, Response, Service
     from speed.engine.message import Message, Published
+    from speed.engine.options import Retry
     from speed.engine.tracing import current_trace, trace, traced
     from speed.fs.keyfile import init_root
     from speed.message.audit import AuditLog, TokenVerifier
@@ -77,6 +78,7 @@ __version__ = "0.1.0"
 
 _LATER = {
     "Node": "speed.node.node",
+    "Retry": "speed.engine.options",
     "Message": "speed.engine.message",
     "Request": "speed.core.services",
     "Response": "speed.core.services",
@@ -168,6 +170,7 @@ __all__ = [
     "RegistrationError",
     "Request",
     "Response",
+    "Retry",
     "RootError",
     "SchemaRegistry",
     "SchemaUsage",

@@ -15,9 +15,10 @@ from speed.core.signatures import Description
 from speed.engine.event_loop import Fetched
 from speed.engine.futures import CallFuture
 from speed.engine.message import Message, Published
+from speed.engine.options import Retry
 from speed.engine.threads import Threads
 from speed.engine.workers import place_given_up
-from speed.errors import AccessDeniedError, ApplicationError, ConfigurationError
+from speed.errors import AccessDeniedError, ApplicationError, ConfigurationError, SpeedError
 from speed.node.consumer import (
     AWAY,
     GRACE_SECONDS,
@@ -258,8 +259,33 @@ class AsyncNode:
         traceparent: str | None = None,
         views: bool = False,
         returns: Any = None,
+        retry: Retry | None = None,
     ) -> Any:
         """Like ``Node.call``; calls to one node start in order."""
+        how: dict[str, Any] = {"traceparent": traceparent, "views": views, "returns": returns}
+        if retry is None:
+            return await self._call(target, service, arguments, timeout, **how)
+        attempts = self._node._attempts(text("node", target), in_seconds(timeout), retry)
+        while True:
+            try:
+                result = await self._call(target, service, arguments, attempts.left, **how)
+            except SpeedError as error:
+                await asyncio.sleep(attempts.pause(error))
+            else:
+                attempts.succeeded()
+                return result
+
+    async def _call(
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any] | None,
+        timeout: float | None,
+        *,
+        traceparent: str | None,
+        views: bool,
+        returns: Any,
+    ) -> Any:
         begin = partial(_within(timeout, self._node.submit), traceparent=traceparent, views=views, returns=returns)
         with place_given_up():
             starting = self._starts.run(target, begin, target, service, arguments)

@@ -20,6 +20,7 @@ SECTIONS: dict[str, Commands] = {
     "Nodes and calls": {
         "nodes": ("speed.cli.directory:nodes_command", "List live nodes."),
         "services": ("speed.cli.directory:services_command", "List the services of a node that you may call."),
+        "describe": ("speed.cli.directory:describe_command", "Show what services take and give."),
         "stats": ("speed.cli.directory:stats_command", "Show the counters of a node."),
         "ping": ("speed.cli.directory:ping_command", "Measure the round trip to a node."),
         "call": ("speed.cli.topic:call_command", "Call a service and print its result."),

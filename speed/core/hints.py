@@ -30,6 +30,7 @@ _LISTS = frozenset({list, tuple})
 _MAPS = frozenset({dict})
 Schema = Mapping[str, Any]
 """JSON Schema of the form in which a value travels."""
+_ANY: Schema = {}
 _SIMPLE: dict[Any, tuple[frozenset[type], Schema]] = {
     int: (frozenset({int}), {"type": "integer"}),
     float: (frozenset({float, int}), {"type": "number"}),
@@ -96,7 +97,7 @@ class Hint(NamedTuple):
     label: str
     kinds: frozenset[type] | None
     read: Callable[[Any], Any] | None = None
-    schema: Schema = types.MappingProxyType({})
+    schema: Schema = _ANY
 
     def take(self, value: Any) -> Any:
         """What the hint asks for. Raises Misfit."""

@@ -204,6 +204,10 @@ class Description(NamedTuple):
     idempotent: bool = False
     columns: bool = False
 
+    def travelling(self) -> dict[str, Any]:
+        """As a node tells it."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
     def signature(self) -> str:
         """For people: ``(amount: number, rate: number = …) -> object``; ``(…)`` where parameters are not declared."""
         result = "" if not self.result else f" -> {_schema_name(self.result)}"

@@ -125,6 +125,7 @@ class Node(Verbs):
         )
         # end of what is generated
         self._forked = False
+        self._budgets = {}
         self._closed = True  # until it runs
         self._lock = threading.RLock()  # a signal handler may close the node that this thread closes
         if security is not None:

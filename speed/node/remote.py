@@ -140,7 +140,9 @@ class Across:
 
     def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]:
         services = self._about(target, operation.lower(), timeout)
-        return checked_answer(operation, {"services": services} if operation == "SERVICES" else services, target)
+        return checked_answer(
+            operation, {"services": services} if operation in ("SERVICES", "DESCRIBE") else services, target
+        )
 
     def _about(self, target: str, operation: str, timeout: float) -> Any:
         split_remote(target)

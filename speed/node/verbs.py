@@ -5,6 +5,7 @@ What makes a node of them, with ``aio`` and topics, is ``speed.node.node``; thos
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -15,8 +16,9 @@ from speed.core.signatures import Description, described
 from speed.engine import Engine
 from speed.engine.event_loop import Awaited, EventLoop, Receiving, is_async
 from speed.engine.message import Published, publish_each
-from speed.engine.options import ON_FULL, CallRequest, SendRequest
+from speed.engine.options import ON_FULL, Attempts, CallRequest, Retry, RetryBudget, SendRequest
 from speed.engine.tracing import with_trace
+from speed.engine.workers import place_given_up
 from speed.errors import ConfigurationError, NodeClosedError, SpeedError
 from speed.node.guard import Opening
 from speed.wire.entry import Entry
@@ -48,6 +50,8 @@ class Verbs:
     _security: MessageSecurity | None
     _namespace: str
     _forked: bool
+    _budgets: dict[str, RetryBudget]
+    """Of what is tried again, by target."""
 
     # --- access ---
     def allow(self, *patterns: str) -> None:
@@ -115,23 +119,43 @@ class Verbs:
         traceparent: str | None = None,
         views: bool = False,
         returns: Any = None,
+        retry: Retry | None = None,
     ) -> Any:
         """Call a service of another node, here or of another host (``billing@hostb``), and return its result.
 
         ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result are
         read-only memoryviews of memory that lives as long as they do. With ``returns``, a type as services declare
-        them, the result is one: ``returns=Receipt``, ``list[Decimal]``. Raises UnknownNodeError, AccessDeniedError,
+        them, the result is one: ``returns=Receipt``, ``list[Decimal]``. With ``retry`` it is tried again while
+        ``timeout`` lasts. Raises UnknownNodeError, AccessDeniedError,
         NodeLeftError, InboxFullError, WireError for a result that is no such value, or the CallError the other side
         reported.
         """
         target, service = text("node", target), text("service", service)
         read = None if returns is None else result_reader(returns)
         request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
+        call = self._toward(target).call
         try:
-            return self._toward(target).call(request)
+            return call(request) if retry is None else self._repeated(call, request, retry)
         except SpeedError as error:
             error.node, error.service = target, service
             raise
+
+    def _repeated(self, call: Callable[[CallRequest], Any], request: CallRequest, retry: Retry) -> Any:
+        attempts = self._attempts(request.target, request.timeout, retry)
+        while True:
+            try:
+                result = call(request._replace(timeout=attempts.left))
+            except SpeedError as error:
+                with place_given_up():
+                    time.sleep(attempts.pause(error))
+            else:
+                attempts.succeeded()
+                return result
+
+    def _attempts(self, target: str, timeout: float, retry: Any) -> Attempts:
+        if not isinstance(retry, Retry):
+            raise ConfigurationError(f"retry must be a speed.Retry, not {type(retry).__name__}")
+        return Attempts(retry, timeout, self._budgets.setdefault(target, RetryBudget()))
 
     def submit(
         self,

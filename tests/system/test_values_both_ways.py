@@ -80,7 +80,7 @@ VALUES: list[tuple[Any, Any]] = [
     (set[date], {DAY}),
     (frozenset[int], frozenset({1, 2})),
     (tuple[int, str], (1, "a")),
-    (tuple[Decimal, ...], (Decimal("1"), Decimal("2"))),
+    (tuple[Decimal, ...], (Decimal(1), Decimal(2))),
     (Path, Path("/data/orders")),
     (Part, Part(UUID(int=2))),
     (Model, Model(day=DAY, price=Decimal("9.90"), amount=3)),

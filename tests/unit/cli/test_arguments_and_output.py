@@ -19,7 +19,7 @@ from speed.cli.app import speed as speed_command
 from speed.cli.bench import spread
 from speed.cli.keys import rotated
 from speed.cli.options import answer_of, as_json, bytes_text, print_value, seconds_text, show_what_can_be_shown, span
-from speed.cli.topic import parse_arguments
+from speed.cli.options import parse_arguments
 from speed.errors import KeyFileError, SpeedError, WireError, exit_status
 
 
