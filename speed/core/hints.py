@@ -186,13 +186,13 @@ def _class(hint: Any, what: str, known: Known) -> Hint | None:
     if issubclass(hint, enum.Enum):
         return _member(hint)
     if issubclass(hint, PurePath):
-        return _path(hint)
+        return Hint(hint.__name__, frozenset({str}), hint, {"type": "string", "format": "path"})
     if is_dataclass(hint) or typing.is_typeddict(hint) or hasattr(hint, "__struct_config__"):
         return _record(hint, known)
     if issubclass(hint, tuple) and hasattr(hint, "_fields"):
         return _named_tuple(hint, known)
     if hasattr(hint, "__pydantic_fields__"):
-        return _model(hint, what)
+        return _model(hint, what, known)
     return _array(None) if _is_array(hint) else None
 
 
@@ -234,10 +234,6 @@ def _formed(label: str, form: Form, ready: frozenset[type]) -> Hint:
     return Hint(label, ready | {form.kind}, read, form.schema)
 
 
-def _path(kind: type) -> Hint:
-    return Hint(kind.__name__, frozenset({str}), kind, {"type": "string", "format": "path"})
-
-
 def _member(kind: type[enum.Enum]) -> Hint:
     """One of an enumeration, by its value; by its name, as languages write it that have names alone."""
     members = {form: member for member in kind if type(form := member_form(member)) in (str, int)}
@@ -246,9 +242,8 @@ def _member(kind: type[enum.Enum]) -> Hint:
     label = f"one of {listed}"
 
     def read(value: Any) -> Any:
-        member = members.get(value) or named.get(value)
-        if member is not None:
-            return member
+        if value in members or value in named:
+            return members[value] if value in members else named[value]
         if issubclass(kind, enum.Flag) and type(value) is int:
             try:
                 return kind(value)  # flags together
@@ -268,10 +263,8 @@ def _is_array(hint: Any) -> bool:
 def _array_of(arguments: tuple[Any, ...]) -> Hint | None:
     """``NDArray[float64]``: the second argument is ``dtype[float64]``."""
     item = next(iter(typing.get_args(arguments[-1])), Any)
-    if item is Any:
-        return _array(None)
-    name = getattr(item, "__name__", "").removesuffix("_")
-    return _array(name) if name in ARRAY_TYPES else None
+    name = None if item is Any else getattr(item, "__name__", "").removesuffix("_")
+    return _array(name) if name is None or name in ARRAY_TYPES else None
 
 
 def _array(dtype: str | None) -> Hint:
@@ -371,7 +364,7 @@ def _named_tuple(kind: Any, known: Known) -> Hint:
     return known.records[kind]
 
 
-def _model(kind: Any, what: str) -> Hint:
+def _model(kind: Any, what: str, known: Known) -> Hint:
     """A model of pydantic, which reads and checks the map by itself."""
     try:
         schema = kind.model_json_schema()
@@ -389,7 +382,12 @@ def _model(kind: Any, what: str) -> Hint:
         except Exception as error:
             raise _misfit_of_model(kind, error) from None
 
-    return Hint(kind.__name__, _MAPS, read, schema)
+    name = known.name_of(kind)
+    for inner, definition in schema.pop("$defs", {}).items():  # references in it are to the root of a schema
+        known.definitions.setdefault(inner, definition)
+    known.definitions[name] = schema
+    known.records[kind] = Hint(kind.__name__, _MAPS, read, {"$ref": "#/$defs/" + name})
+    return known.records[kind]
 
 
 def _misfit_of_model(kind: Any, error: Exception) -> Misfit:

@@ -1,4 +1,4 @@
-"""Calls that are tried again: what was not begun always may be, what may have run only where its service may run twice."""
+"""Calls that are tried again: what was not begun always may be, what may have run only where it may run twice."""
 
 from __future__ import annotations
 
