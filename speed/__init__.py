@@ -118,6 +118,11 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(_LATER[name]), name)
 
 
+def __dir__() -> list[str]:
+    """All that is public, imported already or not: what a shell completes."""
+    return sorted({*__all__, "columns", "column_services", "messages", "testing", "__doc__", "__name__", "__file__"})
+
+
 __all__ = [
     "AccessDeniedError",
     "ApplicationError",

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, overload
 
-from speed.core.hints import in_seconds, text
+from speed.core.hints import checked_seconds, in_seconds, text
 from speed.core.signatures import Description
 from speed.engine.event_loop import Fetched
 from speed.engine.futures import CallFuture
@@ -30,10 +30,9 @@ from speed.node.consumer import (
     is_unknown,
     outwait,
 )
-from speed.node.topic import Topic, offsets_of
+from speed.node.topic import Topic, due_ms, offsets_of
 from speed.wire.entry import Entry
-from speed.wire.text import checked_seconds
-from speed.wire.topic import due_ms, outgoing
+from speed.wire.topic import outgoing
 from speed.wire.value import pack
 
 if TYPE_CHECKING:

@@ -95,8 +95,11 @@ log = logger("speed.bridges")
 MAX_MESSAGES = MAX_AT_ONCE
 """Messages of a batch."""
 BATCH_BYTES = 8 << 20
+CHECK_SECONDS = 5.0
+"""How often an end that gets nothing is asked whether it is there."""
 TAKE_SECONDS = 1.0
 PUBLISH_SECONDS = 30.0
+CHECK_ANSWER_SECONDS = 3.0
 JOIN_SECONDS = 5.0
 """How long what is under way may take to end by itself."""
 FILTERED, LOOPED, EXPIRED = "filtered", "looped", "expired"
@@ -165,6 +168,9 @@ class Sink(Protocol):
     def publish(self, loads: Sequence[Load]) -> int:
         """Returns once all are confirmed: how many were there before. Raises SpeedError."""
 
+    def check(self) -> None:
+        """Whether it would take a message now. Raises SpeedError."""
+
     def close(self) -> None:
         """End it."""
 
@@ -220,6 +226,7 @@ class Bridge:
         self._breaker = Breaker(random.random)
         self._batches: deque[_BridgeBatch] = deque()
         self._counts: Counter[str] = Counter()
+        self._checked_at = -CHECK_SECONDS
         self._stopped = threading.Event()
         self._sinking = ThreadPoolExecutor(1, f"speed-bridge-{name}-sink")
         self._thread = threading.Thread(target=self._run, name=f"speed-bridge-{name}", daemon=True)
@@ -237,6 +244,11 @@ class Bridge:
             "lag": self._lag(),
             **{name: self._counts[name] for name in COUNTERS},
         }
+
+    @property
+    def trouble(self) -> str:
+        """What failed last; empty while it carries."""
+        return self._breaker.trouble
 
     def _lag(self) -> int | None:
         try:
@@ -261,8 +273,8 @@ class Bridge:
                 self._take(seconds)
             if self._batches:
                 self._carry_first()
-            elif self._breaker.state is TRYING:
-                self._confirm()  # the source answers
+            else:
+                self._look_at_sink()
         except SpeedError as error:
             self._fail(f"{error.code}: {error}")
         except Exception as error:  # a defect of ours must not end the bridge
@@ -270,6 +282,15 @@ class Bridge:
                 where = "".join(traceback.format_tb(error.__traceback__))  # its text may hold anything
                 log.error("bridge %s met an unexpected %s\n%s", self.name, type(error).__name__, where)
             self._fail(type(error).__name__)
+
+    def _look_at_sink(self) -> None:
+        """With nothing to carry: that neither end answers is to be seen before a message waits for it."""
+        if self._breaker.state is not TRYING and monotonic() < self._checked_at + CHECK_SECONDS:
+            return
+        self._sinking.submit(self._sink.check).result()
+        self._checked_at = monotonic()
+        if self._breaker.state is TRYING:
+            self._confirm()
 
     def _take(self, seconds: float) -> None:
         loads = self._source.receive(MAX_MESSAGES, seconds)

@@ -24,7 +24,15 @@ from speed.backends.backend import (
     PlacingBackend,
 )
 from speed.bridges import Route, hop_of, read_hops, write_hops
-from speed.bridges.bridge import BATCH_BYTES, EXPIRED, FILTERED, MAX_MESSAGES, PUBLISH_SECONDS, Load
+from speed.bridges.bridge import (
+    BATCH_BYTES,
+    CHECK_ANSWER_SECONDS,
+    EXPIRED,
+    FILTERED,
+    MAX_MESSAGES,
+    PUBLISH_SECONDS,
+    Load,
+)
 from speed.core.log import logger
 from speed.engine.message import publish_to
 from speed.errors import InvalidNameError, JournalExpiredError, JournalReplacedError, StorageError, WireError
@@ -164,6 +172,10 @@ class BackendSink:
             if load.sequence >= self._kept.get(load.lane, load.sequence + 1):
                 del self._kept[load.lane]
         return len(loads) - len(left)
+
+    def check(self) -> None:
+        """Asks the backend."""
+        self._backend.ping(CHECK_ANSWER_SECONDS)
 
     def _not_kept(self, loads: Sequence[Load]) -> Sequence[Load]:
         return [load for load in loads if load.sequence > self._kept.get(load.lane, -1)] if self._kept else loads
@@ -476,6 +488,9 @@ class EventSink:
             self._node.forward(name, messages, event=True, timeout=max(0.0, until - monotonic()))
 
         publish_to(self._node.nodes(), topic, self._node.name, send, PUBLISH_SECONDS, waits=True)
+
+    def check(self) -> None:
+        """The root is this process's own."""
 
     def close(self) -> None:
         """The node is the daemon's to close."""

@@ -205,6 +205,10 @@ class Bridging:
         """A row for each bridge; no credentials."""
         return [{**bridge.row(), **_about(settings)} for settings, bridge in self._bridges]
 
+    def troubles(self) -> list[tuple[str, str]]:
+        """Bridges that do not carry, and what failed there last."""
+        return [(settings.name, bridge.trouble) for settings, bridge in self._bridges if bridge.trouble]
+
     def metrics(self) -> list[str]:
         """The counters of each bridge, and how it is now, as Prometheus reads them."""
         return [line for _, bridge in self._bridges for line in _metrics(bridge.row())]

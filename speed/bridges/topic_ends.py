@@ -487,6 +487,9 @@ class TopicSink:
         record = record_of(view, message.key, message.hops, keep=self._keep)
         return {**record, "sequence": load.sequence} if load.lane else record
 
+    def check(self) -> None:
+        """The topics are this process's own."""
+
     def close(self) -> None:
         """The topics are the host's to close."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -12,6 +14,7 @@ from speed.cli.options import (
     SECONDS,
     Settings,
     answer_of,
+    columns_that_fit,
     common_options,
     complete_node,
     complete_service,
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from speed.wire.entry import Entry
 
 
-NODE_COLUMNS = ("name", "pid", "host", "up", "last heartbeat", "fabrics", "allows", "subscribes", "language", "key")
+NODE_COLUMNS = ("name", "pid", "up", "last heartbeat", "allows", "subscribes", "fabrics", "host", "language", "key")
 WATCH_SECONDS = 1.0
 _NO_KEYS: Mapping[str, tuple[str, ...]] = {}
 
@@ -63,28 +66,35 @@ def nodes_command(settings: Settings, fabric: str | None, watch: bool) -> None:
 
 
 def _live(registry: Registry, fabric: str | None) -> list[Entry]:
-    entries = registry.live_entries()
+    entries = registry.live_entries(sure=True)
     return sorted((e for e in entries if fabric is None or fabric in e.fabrics), key=lambda entry: entry.name)
 
 
 def _watch(registry: Registry, fabric: str | None, use_json: bool) -> None:
-    """With --json one line whenever the set of nodes changes, else a table that is drawn anew."""
-    if use_json:
-        shown: Any = None
-        while True:
-            found = [_described(entry) for entry in _live(registry, fabric)]
-            stable = [{k: v for k, v in one.items() if k != "lastHeartbeat"} for one in found]
-            if stable != shown:
-                shown = stable
-                echo_json(found)
-            time.sleep(WATCH_SECONDS)
+    """In a terminal a table that is drawn anew; else a table, or with --json a line, whenever something changes."""
+    if sys.stdout.isatty() and not use_json:
+        _watch_in_terminal(registry, fabric)
+    shown: Any = None
+    while True:
+        entries = _live(registry, fabric)
+        stable = [replace(entry, last_heartbeat=0, heartbeat_monotonic_ms=0) for entry in entries]
+        if stable != shown:
+            shown = stable
+            if use_json:
+                echo_json([_described(entry) for entry in entries])
+            else:
+                print_rows(NODE_COLUMNS[:-1], (_node_row(entry)[:-1] for entry in entries), empty="No live nodes.")
+        time.sleep(WATCH_SECONDS)
+
+
+def _watch_in_terminal(registry: Registry, fabric: str | None) -> NoReturn:
     from rich.live import Live
 
     with Live(auto_refresh=False) as live:
         while True:
-            live.update(
-                table_of(NODE_COLUMNS[:-1], (_node_row(entry)[:-1] for entry in _live(registry, fabric))), refresh=True
-            )
+            rows = [_node_row(entry)[:-1] for entry in _live(registry, fabric)]
+            shown = columns_that_fit(NODE_COLUMNS[:-1], rows, live.console.width)
+            live.update(table_of(NODE_COLUMNS[:shown], (row[:shown] for row in rows)), refresh=True)
             time.sleep(WATCH_SECONDS)
 
 
@@ -120,12 +130,12 @@ def _node_row(entry: Entry, keys: Mapping[str, tuple[str, ...]] = _NO_KEYS) -> l
     return [
         entry.name,
         str(entry.pid),
-        entry.host,
-        "starting" if entry.status == "starting" else seconds_text(max(0.0, now - entry.startup_timestamp / 1000)),
+        seconds_text(max(0.0, now - entry.startup_timestamp / 1000)) if entry.status == "online" else entry.status,
         f"{seconds_text(max(0.0, now - entry.last_heartbeat / 1000))} ago",
-        " ".join(entry.fabrics) or "-",
         _grants(entry),
         " ".join(entry.subscriptions) or "-",
+        " ".join(entry.fabrics) or "-",
+        entry.host,
         entry.language,
         next(iter(keys.get(entry.name, ())), "-"),
     ]

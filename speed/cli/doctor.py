@@ -200,7 +200,7 @@ def _is_inotify(path: str) -> bool:
 
 
 def _registry(registry: Registry) -> Iterator[Finding]:
-    live = registry.live_entries()
+    live = registry.live_entries(sure=True)
     yield Finding("nodes", "ok", f"{len(live)} live")
     known = holders(registry)
     yield from _keys(known)

@@ -118,6 +118,11 @@ def print_value(value: Any, use_json: bool) -> None:
         echo_json_text(as_json(value, indent=2))
 
 
+COLUMN_GAP = 3
+MAX_FOLDED = 24
+"""A cell that is longer may take several lines of a terminal."""
+
+
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "", empty: str = "") -> None:
     """A table for people; ``empty`` instead of a table without rows."""
     lines = [[str(cell) for cell in row] for row in rows]
@@ -130,7 +135,22 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: 
     console = Console()
     if not console.is_terminal:
         console = Console(width=max(console.width, 400))
-    console.print(table_of(columns, lines, title))
+    shown = columns_that_fit(columns, lines, console.width)
+    console.print(table_of(columns[:shown], [line[:shown] for line in lines], title))
+    if columns[shown:]:
+        left_out = ", ".join(columns[shown:])
+        echo(f"Not shown in {console.width} columns: {left_out}. A pipe and --json have all.", error=True)
+
+
+def columns_that_fit(columns: Sequence[str], lines: Sequence[Sequence[str]], width: int) -> int:
+    """How many columns a terminal has room for: the first is never cut, long cells of others are folded."""
+    left = width
+    for number, column in enumerate(columns):
+        needed = max(len(column), *(len(harmless(line[number])) for line in lines)) + COLUMN_GAP
+        left -= needed if number == 0 else min(needed, MAX_FOLDED + COLUMN_GAP)
+        if left < 0 and number > 1:
+            return number
+    return len(columns)
 
 
 def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> Any:
@@ -142,8 +162,8 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str =
     table = Table(
         title=Text(harmless(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
     )
-    for column in columns:
-        table.add_column(column)
+    for number, column in enumerate(columns):
+        table.add_column(column, no_wrap=number == 0, overflow="fold")
     for row in rows:
         table.add_row(*(Text(harmless(cell)) for cell in row))
     return table

@@ -11,7 +11,6 @@ import collections.abc
 import datetime as dt
 import enum
 import operator
-import re
 import sys
 import types
 import typing
@@ -23,7 +22,7 @@ from typing import Any, NamedTuple
 from speed.errors import ConfigurationError, InvalidNameError
 from speed.wire.column import Column
 from speed.wire.limits import CALL_TIMEOUT_SECONDS
-from speed.wire.text import checked_seconds
+from speed.wire.text import MAX_SPAN_SECONDS, describe, type_name
 from speed.wire.value import ARRAY_TYPES, FORMS, Form, member_form, read_array
 
 _LISTS = frozenset({list, tuple})
@@ -62,10 +61,6 @@ _POSSIBLE = (
 )
 _MAX_CHOICES = 8
 """Members of an enumeration that an error names."""
-
-
-_MODULES = re.compile(r"(?<!['<\w.])(?:\w+\.)+(?=\w)")
-"""What stands before names in the text of a hint, but for the texts in it."""
 
 
 class Misfit(Exception):
@@ -511,27 +506,9 @@ def _tuple(label: str, items: list[Hint], least: int | None = None) -> Hint:
     )
 
 
-def describe(hint: Any) -> str:
-    """A type for people: ``int``, ``list[int]``, ``int or None``."""
-    if isinstance(hint, tuple):
-        return " or ".join(describe(part) for part in hint)
-    if hint is None or hint is type(None):
-        return "None"
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return " or ".join(describe(part) for part in typing.get_args(hint))
-    if isinstance(hint, type) and typing.get_origin(hint) is None:
-        return hint.__name__
-    return _MODULES.sub("", str(hint))
-
-
 def is_type(given: Any) -> bool:
     """A class, or a form such as ``list[int]`` or ``int | None``, of which some can be called."""
     return isinstance(given, type) or typing.get_origin(given) is not None
-
-
-def type_name(value: object) -> str:
-    """The type of a value for people, never its content."""
-    return "None" if value is None else type(value).__name__
 
 
 def text(what: str, name: Any) -> str:
@@ -591,6 +568,21 @@ def number(what: str, value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     raise ConfigurationError(f"{what} must be a number, not {type_name(value)}")
+
+
+def checked_seconds(what: str, seconds: Any) -> float:
+    """``seconds`` of the parameter ``what``; below 0 they are over already.
+
+    Raises ConfigurationError for what is no number, for NaN, infinity, and a span of 10^9 seconds or more.
+    """
+    if not isinstance(seconds, int | float) or not -MAX_SPAN_SECONDS < seconds < MAX_SPAN_SECONDS:
+        raise ConfigurationError(f"{what} is {seconds!r}; use a number of seconds below {MAX_SPAN_SECONDS:.0f}")
+    return seconds
+
+
+def milliseconds(what: str, seconds: Any) -> int:
+    """Likewise, whole milliseconds as they travel, 0 at least."""
+    return max(0, round(checked_seconds(what, seconds) * 1000))
 
 
 def in_seconds(timeout: float | None) -> float:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from speed.core.access import AccessPolicy
 from speed.core.calls import checked_code, is_code
-from speed.core.hints import Misfit, compile_hint, describe, type_name
+from speed.core.hints import Misfit, compile_hint
 from speed.core.log import logger
 from speed.core.signatures import Parameters, brief, compile_parameters, summary_of, travelling
 from speed.errors import (
@@ -34,6 +34,7 @@ from speed.errors import (
 from speed.wire import names
 from speed.wire.column import Column
 from speed.wire.limits import MAX_ERROR_CHARACTERS, MAX_SUMMARY_CHARACTERS
+from speed.wire.text import describe, type_name
 from speed.wire.value import pack
 
 log = logger("speed.spc")

@@ -9,10 +9,11 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from speed.core.hints import ANYTHING, Hint, Known, Misfit, Schema, compile_hint, type_name
+from speed.core.hints import ANYTHING, Hint, Known, Misfit, Schema, compile_hint
 from speed.errors import ConfigurationError, InvalidArgumentsError, ServiceNotFoundError, UnserialisableError
 from speed.wire.column import Column
 from speed.wire.limits import MAX_DESCRIPTION_BYTES, MAX_SUMMARY_CHARACTERS
+from speed.wire.text import type_name
 from speed.wire.value import pack
 
 # A function's signature compiled into argument checks that cost about a microsecond per call (rule S-9).

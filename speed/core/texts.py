@@ -49,3 +49,13 @@ def not_acknowledged(node: str) -> str:
 def not_allowed(node: str, caller: str) -> str:
     """ACCESS_DENIED."""
     return f"'{node}' does not allow '{caller}'; its owner must allow '{caller}'"
+
+
+def name_taken(node: str, process: str, host: str) -> str:
+    """NAME_TAKEN."""
+    return f"'{node}' is held by process {process} on {host}: choose another name, or stop that node"
+
+
+def name_taken_here(node: str) -> str:
+    """NAME_TAKEN."""
+    return f"'{node}' is held by a node of this very process: close that one first, or choose another name"

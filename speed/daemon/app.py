@@ -12,10 +12,9 @@ import os
 import select
 import selectors
 import signal
-import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from speed import Node
 from speed.bridges.running import Bridging, Events
 from speed.daemon.child import Groups, Surroundings
 from speed.daemon.config import Config, LogSettings, TopicSettings, TopicsSettings
+from speed.daemon.control import ControlSocket, Health, ServiceNotifier, Trouble, checked_name
 from speed.daemon.host import change_grants, load_service
 from speed.daemon.hosting import Hosting, MessageKeyRotation, Recording, Resealing, opened_gateway
 from speed.daemon.log import Forwarded, LogFile, open_log
@@ -44,57 +44,12 @@ if TYPE_CHECKING:
     from speed.gateway.server import Gateway
 
 
-# The systemd notification protocol (sd_notify), without libsystemd.
-
-
-class ServiceNotifier:
-    """Tells the service manager about this process; silent where there is none."""
-
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        """Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID of ``environment`` (default: the process's)."""
-        env = os.environ if environment is None else environment
-        self._address = env.get("NOTIFY_SOCKET", "")
-        self.watchdog_seconds = self._watchdog(env)
-
-    @staticmethod
-    def _watchdog(env: Mapping[str, str]) -> float | None:
-        """Seconds between two signs of life: half of what the manager allows; None when it expects none."""
-        usec, pid = env.get("WATCHDOG_USEC", ""), env.get("WATCHDOG_PID", "")
-        if not usec.isdigit() or not int(usec) or (pid and pid != str(os.getpid())):
-            return None
-        return int(usec) / 2e6
-
-    def ready(self, status: str) -> None:
-        """Start-up is over."""
-        self._send(f"READY=1\nSTATUS={status}\nMAINPID={os.getpid()}")
-
-    def reloading(self) -> None:
-        """A reload begins; ``ready`` ends it."""
-        self._send("RELOADING=1")
-
-    def stopping(self) -> None:
-        """Shutdown begins."""
-        self._send("STOPPING=1")
-
-    def alive(self) -> None:
-        """A sign of life for the watchdog."""
-        self._send("WATCHDOG=1")
-
-    def _send(self, text: str) -> None:
-        if not self._address:
-            return
-        # A leading @ means the abstract namespace, whose addresses begin with a zero byte.
-        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
-                sock.setblocking(False)
-                sock.sendto(text.encode(), address)
-        except OSError:
-            pass  # a manager that cannot be reached must not stop the service
-
-
 START_PATIENCE_SECONDS = 30.0
 """After this long speedd reports ready without the processes that did not come up."""
+LEAST_ROOM_BYTES = 1 << 20
+"""A root with less is full: an envelope may need as much."""
+MISSED_HEARTBEATS = 2
+"""How many a process may run without its node, before it is started again."""
 STARTING_POLL_SECONDS = 0.1
 """How often the registry is looked at while commands start."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
@@ -133,13 +88,13 @@ class Daemon:
         sink: LogFile,
         log: Any,
         ready_fd: int | None,
+        health: Health,
     ) -> None:
         self._config = config
         self._node = node
         self._recording = recording
         self._hosting = hosting
-        self._topics_trouble = ""
-        """What was said of the topics last: it is said once."""
+        self._health = health
         self._gateway = gateway
         self._joining = joining
         self._bridging = bridging
@@ -155,9 +110,18 @@ class Daemon:
         self._rotation = MessageKeyRotation(config.encryption, log)
         around = Surroundings(config, node.root, key)
         self._groups = Groups(log)
-        self._supervisor = Supervisor(config.processes, around, self._groups, log, time.monotonic)
+        printed = open_log(sink, "debug", node=config.node.name)
+        self._supervisor = Supervisor(config.processes, around, self._groups, log, printed, time.monotonic)
+        self._requests = {
+            "status": self._status,
+            "reload": self._reload_now,
+            "stop": self._stop_now,
+            "restart": self._restart_named,
+        }
+        self._control = ControlSocket(node.root, self._answer)
         self._stop_signals = 0
         self._is_ready = False
+        self._status_line = ""
         self._failed = False
         now = time.monotonic()
         self._patience_ends = now + START_PATIENCE_SECONDS
@@ -174,6 +138,7 @@ class Daemon:
                     self._supervisor.tick()
                     self._timers()
         finally:
+            self._control.close()
             self._groups.close()
             self._resealing.close()
         self._log.info("stopped", failed=self._failed)
@@ -183,13 +148,15 @@ class Daemon:
         """Sleep until something happens, and handle the descriptors that did."""
         fds = self._supervisor.fds()
         with selectors.DefaultSelector() as selector:
-            for fd in (signals, *fds):
+            for fd in (signals, self._control.fileno(), *fds):
                 selector.register(fd, selectors.EVENT_READ)
             ready = [key.fd for key, _ in selector.select(max(0.0, self._next_timer() - time.monotonic()))]
         for fd in ready:
             if fd == signals:
                 for number in os.read(signals, 4096):
                     self._signalled(number)
+            elif fd == self._control.fileno():
+                self._control.readable()
             else:
                 fds[fd].readable(fd)
 
@@ -228,6 +195,29 @@ class Daemon:
             self._next_sweep = now + self._config.node.heartbeat_seconds
             self._groups.look()
             self._sweep()
+        self._look_at_health()
+
+    def _look_at_health(self) -> None:
+        """Processes that do not serve, bridges that wait; and what the service manager is told, where it changed."""
+        self._health.set("processes", self._supervisor.troubles())
+        self._health.set("bridges", [_bridge_trouble(*one) for one in self._bridging.troubles()])
+        line = self._status_text()
+        if self._is_ready and not self._stop_signals and line != self._status_line:
+            self._status_line = line
+            self._notifier.status(line)
+
+    def _status_text(self) -> str:
+        """One line for the service manager."""
+        troubles = "; ".join(trouble.what for trouble in self._health.troubles())
+        return troubles.replace("\n", "; ") or "all processes are up"
+
+    def _trouble(self, about: str, event: str, what: str, cure: str) -> None:
+        """Note what is wrong, and log it once; an empty ``what`` is the end of it."""
+        if self._health.set(about, [Trouble(what, cure)] if what else []):
+            if what:
+                self._log.error(event, reason=what)
+            else:
+                self._log.info("recovered", what=event)
 
     def _check_ready(self, now: float) -> None:
         with suppress(StorageError):  # what was seen last holds; the sweep tells of it
@@ -237,7 +227,9 @@ class Daemon:
         self._is_ready = True
         missing = self._supervisor.unready()
         (self._log.warning if missing else self._log.info)("ready", not_up=missing)
-        self._notifier.ready(f"not up: {', '.join(missing)}" if missing else "all processes are up")
+        self._look_at_health()
+        self._status_line = self._status_text()
+        self._notifier.ready(self._status_line)
         if self._ready_fd is not None:
             self._tell_starter(self._ready_fd)
 
@@ -260,9 +252,15 @@ class Daemon:
             self._keys.look()  # what is wrong with the file, the node says
             self._resealing.look()
             self._rotation.look(time.monotonic())
-            self._supervisor.registered({entry.name for entry in self._node.nodes()})
+            if self._node.closed:
+                raise LeaseLostError(f"node {self._node.name!r} is lost: another process has it, or its lease ran out")
+            self._supervisor.seen(
+                {entry.name: entry.status for entry in self._registry.live_entries(sure=True)},
+                MISSED_HEARTBEATS * self._config.node.heartbeat_seconds,
+            )
             for entry in self._registry.remove_stale():
                 self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)
+            self._look_at_root()
             if self._recording is not None:
                 self._look_after(self._recording)
             if self._hosting is not None:
@@ -289,21 +287,25 @@ class Daemon:
         if not self._stop_signals:
             self._stop(why)
 
+    def _look_at_root(self) -> None:
+        """Whether the root has room: without it nothing is sent, and no lease is renewed that needs more."""
+        free = os.statvfs(self._node.root)
+        is_full = free.f_bavail * free.f_frsize < LEAST_ROOM_BYTES or (free.f_files and not free.f_favail)
+        what = f"the root {self._node.root} is full" if is_full else ""
+        self._trouble(
+            "root", "root_full", what, "make room on its filesystem: see `speed root doctor`, `speed root gc`"
+        )
+
     def _look_after(self, recording: Recording) -> None:
-        trouble = recording.retain()
-        if trouble:
-            self._log.error("journal_not_written", reason=trouble)
+        self._trouble(
+            "journal", "journal_not_written", recording.retain(), "make room where it lies; it is tried again"
+        )
         lost = recording.lost()
         if lost is not None:
             raise LeaseLostError(f"node {lost!r}, which records for the journal, is lost: another process has its name")
 
     def _look_after_topics(self, hosting: Hosting) -> None:
-        trouble, before = hosting.retain(), self._topics_trouble
-        self._topics_trouble = trouble
-        if trouble and trouble != before:
-            self._log.error("topics_not_written", reason=trouble)
-        elif before and not trouble:
-            self._log.info("topics_written_again")
+        self._trouble("topics", "topics_not_written", hosting.retain(), "make room where they lie; it is tried again")
         if hosting.is_lost:
             raise LeaseLostError(f"node {hosting.name!r}, which hosts topics, is lost: another process has its name")
 
@@ -318,14 +320,20 @@ class Daemon:
         Whatever is wrong with the file: the old grants stay in force, and services and bridges go on.
         """
         self._notifier.reloading()
+        why = ""
         try:
             self._sink.reopen()
             self._take_over(sound_config(self._config.path))
         except (SpeedError, OSError) as error:
-            self._log.error("reload_refused", reason=str(error))
+            why = str(error)
+            self._log.error("reload_refused", reason=why)
         except Exception as error:  # a defect of ours is no reason to end what runs
-            self._log.error("reload_refused", reason=f"{type(error).__name__}: {error}", exc_info=error)
-        self._notifier.ready("reloaded")
+            why = f"{type(error).__name__}: {error}"
+            self._log.error("reload_refused", reason=why, exc_info=error)
+        refused = Trouble(f"the reload was refused: {why}", "mend the file, see `speedd check`, and reload again")
+        self._health.set("reload", [refused] if why else [])
+        self._status_line = self._status_text()
+        self._notifier.ready(self._status_line)  # it ends the reload, whatever came of it
 
     def _take_over(self, new: Config) -> None:
         old = self._config
@@ -367,6 +375,54 @@ class Daemon:
             self._hosting.change_grants(new.topics, new.each_topic)
         if self._joining is not None and new.hosts is not None:
             self._joining.change_grants(new.hosts, new.host_grants)
+
+    # --- what is asked through the socket ---
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        """Do what a request asks for; an error is an answer."""
+        try:
+            return self._requests[str(request.get("do"))](request)
+        except KeyError:
+            return {"error": "speedd does not know this request: its version is another one"}
+        except SpeedError as error:
+            return {"error": str(error)}
+
+    def _status(self, _request: dict[str, Any]) -> dict[str, Any]:
+        self._look_at_health()
+        return {
+            "node": self._node.name,
+            "pid": os.getpid(),
+            "config": str(self._config.path),
+            "root": self._node.root,
+            "ready": self._is_ready and self._health.serves,
+            "stopping": bool(self._stop_signals),
+            "processes": [process.status() for process in self._supervisor.processes],
+            "troubles": [{"what": one.what, "cure": one.cure} for one in self._health.troubles()],
+        }
+
+    def _reload_now(self, _request: dict[str, Any]) -> dict[str, Any]:
+        self._reload()
+        refused = self._health.troubles("reload")
+        return {"error": refused[0].what} if refused else {}
+
+    def _stop_now(self, _request: dict[str, Any]) -> None:
+        self._stop("speedd stop")
+
+    def _restart_named(self, request: dict[str, Any]) -> dict[str, Any]:
+        name = checked_name(request)
+        process = self._supervisor.named(name)
+        if process is None:
+            known = ", ".join(one.settings.name for one in self._supervisor.processes) or "none"
+            raise ConfigurationError(f"speedd has no process {name!r}; it has {known}")
+        if self._stop_signals:
+            raise ConfigurationError("speedd is ending")
+        process.start_again()
+        return {"starts": process.starts}
+
+
+def _bridge_trouble(name: str, why: str) -> Trouble:
+    cure = "see to the other end: it is tried again with pauses, and nothing is lost meanwhile"
+    return Trouble(f"bridge {name} waits: {why}", cure, is_elsewhere=True)
 
 
 def _with_grants_of(old: Config, new: Config) -> Config:
@@ -435,6 +491,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
     log.info("starting", config=str(config.path), pid=os.getpid())
     node = _own_node(config)
     recording = hosting = gateway = bridging = joining = lock = None
+    health = Health()
     try:
         lock = _only_one(node.root)
         if config.journal is not None:
@@ -446,7 +503,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
                 log.error("topic_broken", topic=topic, reason=why)
             log.info("topics", place=hosting.place, host=hosting.name)
         if config.gateway is not None and hosting is not None:
-            gateway = opened_gateway(config.gateway, config, hosting)
+            gateway = opened_gateway(config.gateway, config, hosting, health)
             log.info("gateway", address=config.gateway.address, port=gateway.port, tls=bool(config.gateway.certificate))
         joining = _joining(config, node.root, log)
         for service, handler in services:
@@ -462,7 +519,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             gateway.also(bridging.metrics)
         node.allow(*config.node.allow)
         node.ready()
-        return Daemon(config, node, recording, hosting, gateway, joining, bridging, sink, log, ready_fd).run()
+        return Daemon(config, node, recording, hosting, gateway, joining, bridging, sink, log, ready_fd, health).run()
     finally:
         _end(gateway, joining, bridging)
         if not node.closed:  # a lost node has ended already

@@ -16,7 +16,7 @@ from typing import Any
 from speed.daemon import guardian
 from speed.daemon.config import Config, ProcessSettings
 from speed.daemon.guardian import MARK, signal_group, signal_marked
-from speed.daemon.host import LineSplitter
+from speed.daemon.host import LineSplitter, Record, RecordJoiner
 
 # The process groups of speedd's processes, told to a guardian that ends them if speedd itself is killed.
 
@@ -153,6 +153,34 @@ def _own_place() -> list[str]:
     return [] if place.name in ("site-packages", "dist-packages") else [str(place)]
 
 
+QUIET_SECONDS = 0.2
+"""A line that ends a record is waited for so long."""
+
+
+class _Output:
+    """One pipe of a process: its lines, joined to records."""
+
+    def __init__(self, stream: str) -> None:
+        self.stream = stream
+        self.quiet_at: float | None = None
+        self._lines = LineSplitter()
+        self._joiner = RecordJoiner()
+
+    def fed(self, data: bytes) -> list[Record]:
+        """What is complete with these bytes; none are the end."""
+        if not data or self.stream == "ready":
+            return self._joiner.feed(self._lines.feed(data) if data else self._lines.end()) + self._joiner.rest()
+        found = self._joiner.feed(self._lines.feed(data))
+        self.quiet_at = time.monotonic() + QUIET_SECONDS if self._joiner.is_waiting else None
+        return found
+
+    def quiet(self) -> list[Record]:
+        if self.quiet_at is None or time.monotonic() < self.quiet_at:
+            return []
+        self.quiet_at = None
+        return self._joiner.rest()
+
+
 class Child:
     """A started process. All methods are for the supervisor's one thread."""
 
@@ -193,7 +221,7 @@ class Child:
             start_new_session=True,  # a signal to the group reaches what the process itself started
         )
 
-    def _watch_outputs(self, ready: int) -> dict[int, tuple[str, LineSplitter]]:
+    def _watch_outputs(self, ready: int) -> dict[int, _Output]:
         out, err = self._popen.stdout, self._popen.stderr
         if out is None or err is None:
             raise AssertionError("both outputs are pipes")
@@ -201,7 +229,7 @@ class Child:
         for fd in named:
             os.set_blocking(fd, False)
         self._ready = ready
-        return {fd: (name, LineSplitter()) for fd, name in named.items()}
+        return {fd: _Output(name) for fd, name in named.items()}
 
     def _never_wait(self) -> None:
         """A host that was stopped must not stop speedd: from now on, orders fit into the pipe or are not given."""
@@ -212,16 +240,22 @@ class Child:
         """Pipes to watch for reading."""
         return list(self._outputs)
 
-    def read(self, fd: int) -> tuple[str, list[str], bool]:
-        """(stream, lines, ended) of one readable pipe; the stream is ``stdout``, ``stderr`` or ``ready``."""
-        name, splitter = self._outputs[fd]
+    def read(self, fd: int) -> tuple[str, list[Record], bool]:
+        """(stream, records, ended) of one readable pipe; the stream is ``stdout``, ``stderr`` or ``ready``."""
+        output = self._outputs[fd]
         try:
             data = os.read(fd, 65536)
         except BlockingIOError:
-            return name, [], False
-        if data:
-            return name, splitter.feed(data), False
-        return name, splitter.end(), True
+            return output.stream, [], False
+        return output.stream, output.fed(data), not data
+
+    def quiet(self) -> list[tuple[str, Record]]:
+        """Records, with their streams, that waited for another line, and none came."""
+        return [(output.stream, record) for output in self._outputs.values() for record in output.quiet()]
+
+    def quiet_at(self) -> float | None:
+        """When there are some, in seconds of the monotonic clock; None while nothing waits."""
+        return min((output.quiet_at for output in self._outputs.values() if output.quiet_at), default=None)
 
     def forget(self, fd: int) -> None:
         """Stop reading one pipe."""

@@ -1,17 +1,23 @@
-"""The command line of speedd: ``run`` and ``check``."""
+"""The command line of speedd: to run it, check its configuration, and see and steer the one that runs."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
+import re
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import click
 
 from speed import __version__
 from speed.daemon.config import Config, Mistake
-from speed.errors import SpeedError, exit_status
+from speed.daemon.control import ASK_SECONDS, ask
+from speed.daemon.guardian import LOOK_SECONDS
+from speed.errors import ConfigurationError, SpeedError, exit_status
 from speed.wire.text import harmless_lines
 
 EPILOG = """\b
@@ -21,6 +27,8 @@ Exit status:
   2  wrong usage of this command
   3  the configuration is wrong, or the node's name is taken
 """
+
+ROOT_LINE = re.compile(r"""^\s*root\s*=\s*(?P<quote>["'])(?P<root>[^"'\\]+)(?P=quote)""", re.MULTILINE)
 
 config_option = click.option(
     "-c",
@@ -72,6 +80,88 @@ def check(file: Path) -> None:
     from speed.daemon.surroundings_check import sound_config
 
     click.echo(_summary(sound_config(file)))
+
+
+@speedd.command()
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="One object.")
+def status(file: Path, as_json: bool) -> None:
+    """Show what is wrong first, then the processes of the speedd that runs.
+
+    Exit status 1 if something is wrong.
+    """
+    found = _answer_of(file, {"do": "status"})
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        _show(found)
+    raise SystemExit(1 if found["troubles"] else 0)
+
+
+def _show(found: dict[str, Any]) -> None:
+    for trouble in found["troubles"]:
+        click.echo(harmless_lines(f"! {trouble['what']}\n    {trouble['cure']}"))
+    how = "ending" if found["stopping"] else "ready" if found["ready"] else "not ready"
+    click.echo(harmless_lines(f"{found['node']}: {how}, pid {found['pid']}, root {found['root']}, {found['config']}"))
+    for process in found["processes"]:
+        pid = f"pid {process['pid']}" if process["pid"] else "no process"
+        ended = f", ended last with {process['last_end']}" if process["last_end"] else ""
+        starts = f"{process['starts']} start{'s' * (process['starts'] != 1)}"
+        click.echo(harmless_lines(f"  {process['name']}: {process['state']}, {pid}, {starts}{ended}"))
+
+
+@speedd.command()
+@config_option
+def reload(file: Path) -> None:
+    """Have the configuration read again; says why where it is refused, and what runs then stays as it was."""
+    _answer_of(file, {"do": "reload"})
+
+
+@speedd.command()
+@config_option
+@click.option("--timeout", "timeout_seconds", type=float, default=60.0, show_default=True, help="Seconds to wait for.")
+def stop(file: Path, timeout_seconds: float) -> None:
+    """Ask speedd to end, and wait until it has."""
+    _answer_of(file, {"do": "stop"}, timeout_seconds)
+
+
+@speedd.command()
+@config_option
+@click.option("--timeout", "timeout_seconds", type=float, default=60.0, show_default=True, help="Seconds to wait for.")
+@click.argument("name")
+def restart(file: Path, name: str, timeout_seconds: float) -> None:
+    """End the process NAME, start it again, and wait until it serves."""
+    starts = _answer_of(file, {"do": "restart", "name": name})["starts"]
+    ends = time.monotonic() + timeout_seconds
+    while time.monotonic() < ends:
+        [process] = [one for one in _answer_of(file, {"do": "status"})["processes"] if one["name"] == name]
+        if process["state"] == "running" and process["starts"] != starts:
+            return
+        time.sleep(LOOK_SECONDS)
+    raise SpeedError(f"process {name!r} does not serve after {timeout_seconds:g} s; it is {process['state']}")
+
+
+def _answer_of(file: Path, request: dict[str, Any], timeout_seconds: float = ASK_SECONDS) -> dict[str, Any]:
+    """What the speedd of a configuration answers."""
+    found = ask(_root_of(file), request, timeout_seconds)
+    if "error" in found:
+        raise ConfigurationError(found["error"])
+    return found
+
+
+def _root_of(file: Path) -> str:
+    """The root that a configuration names."""
+    from speed.daemon.surroundings_check import load_config, text_of
+    from speed.fs.keyfile import default_root
+
+    try:
+        root = load_config(file).node.root
+    except ConfigurationError:  # what runs is asked all the same, if the file still says where
+        written = ROOT_LINE.search(text_of(file))
+        if written is None:
+            raise
+        root = file.absolute().parent / Path(written["root"]).expanduser()
+    return os.path.abspath(root or default_root())
 
 
 def _summary(config: Config) -> str:

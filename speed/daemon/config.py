@@ -193,6 +193,8 @@ class ProcessSettings:
     """More variables of its environment."""
     restart: str = "always"
     """Whether the process is started again when it ends: ``always``, only ``on-failure``, or ``never``."""
+    start_timeout_seconds: float = 120.0
+    """How long the process may take until its node serves; then it hangs, is ended, and is started again."""
     stop_timeout_seconds: float = 10.0
     """How long the process may take to end after SIGTERM before it is killed."""
 

@@ -246,6 +246,7 @@ class _Reader:
                 "workers": as_count("workers"),
                 "env": as_environment,
                 "restart": as_one_of(RESTART_POLICIES),
+                "start_timeout_seconds": as_seconds,
                 "stop_timeout_seconds": as_seconds,
             },
         }

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from speed.errors import ConfigurationError, LeaseLostError, SpeedError, exit_status
 from speed.wire.names import matches
@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 # Lines from the bytes of a pipe, fit for a log.
 
 MAX_LINE_CHARACTERS = 8192
+_TRACEBACK = "Traceback (most recent call last):"
+_CHAINED = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+_CAUSES = ("Caused by: ", "Suppressed: ")
+_FRAME = "\tat "
+"""Where a Java program was, one line a method."""
 
 
 class LineSplitter:
@@ -53,6 +61,60 @@ class LineSplitter:
     @staticmethod
     def _text(line: bytes) -> str:
         return harmless(line.decode("utf-8", "replace").rstrip("\r"), MAX_LINE_CHARACTERS - 1)
+
+
+class Record(NamedTuple):
+    """What a program printed at one go: a line with those that belong to it, as those of a traceback do."""
+
+    text: str
+    is_failure: bool
+    """Whether it is a traceback, of Python or Java."""
+
+
+class RecordJoiner:
+    """Joins the lines of a traceback to one record. A line waits for the next one: take the ``rest`` after a pause."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._characters = 0
+
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self._lines)
+
+    def feed(self, lines: Iterable[str]) -> list[Record]:
+        """The records that are complete with these lines."""
+        found: list[Record] = []
+        for line in lines:
+            if not self._belongs(line):
+                found += self.rest()
+            self._add(line)
+        return found
+
+    def rest(self) -> list[Record]:
+        """What waits, where nothing came behind it."""
+        if not self._lines:
+            return []
+        failed = self._lines[0] == _TRACEBACK or any(line.startswith(_FRAME) for line in self._lines)
+        record = Record("\n".join(self._lines), failed)
+        self._lines, self._characters = [], 0
+        return [record]
+
+    def _add(self, line: str) -> None:
+        """A long traceback keeps its first lines, and the last one, which names the error."""
+        if self._characters + len(line) >= MAX_LINE_CHARACTERS and len(self._lines) > 1:
+            self._characters -= len(self._lines.pop()) + 1
+        self._lines.append(line[: max(1, MAX_LINE_CHARACTERS - self._characters - 1)])
+        self._characters += len(self._lines[-1]) + 1
+
+    def _belongs(self, line: str) -> bool:
+        if not self._lines:
+            return True
+        last = self._lines[-1]
+        if line == _TRACEBACK:
+            return last in _CHAINED
+        is_python = self._lines[0] == _TRACEBACK
+        return line[0].isspace() or line.startswith(_CAUSES) or (is_python and (last[0].isspace() or line in _CHAINED))
 
 
 # Changing the grants of a running node to those of a reloaded configuration.

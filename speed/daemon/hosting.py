@@ -31,6 +31,7 @@ from speed.wire.names import GATEWAY, journal_dir, journal_node, topics_dir, top
 from speed.wire.seal import Keys
 
 if TYPE_CHECKING:
+    from speed.daemon.control import Health
     from speed.gateway.server import Gateway
 
 
@@ -329,11 +330,11 @@ def _kept(general: Keeping, topic: TopicSettings) -> Keeping:
 NAME = "speedd-gateway"
 
 
-def opened_gateway(settings: GatewaySettings, config: Config, hosting: Hosting) -> Gateway:
-    """A gateway that listens. Raises ConfigurationError."""
+def opened_gateway(settings: GatewaySettings, config: Config, hosting: Hosting, health: Health) -> Gateway:
+    """A gateway that listens, and says that it is ready while speedd serves. Raises ConfigurationError."""
     from speed.gateway.server import Gateway
 
-    return Gateway(settings, config.token_keys, hosting.host, NAME, lambda: not hosting.is_lost)
+    return Gateway(settings, config.token_keys, hosting.host, NAME, lambda: not hosting.is_lost and health.serves)
 
 
 def gateway_problems(config: Config) -> Iterator[tuple[str, str]]:

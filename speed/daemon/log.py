@@ -89,7 +89,7 @@ class Forwarded(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._log.log(record.levelno, "said", logger=record.name, text=self.format(record))
+        self._log.log(record.levelno, "logged", logger=record.name, text=self.format(record))
 
 
 def _bounded(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:

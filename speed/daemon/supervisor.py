@@ -6,14 +6,16 @@ Everything here runs on speedd's main thread: ``fds`` and ``next_timer`` say wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
 from speed.daemon.child import Child, Groups, Surroundings
 from speed.daemon.config import ProcessSettings
+from speed.daemon.control import Trouble
 from speed.daemon.guardian import LOOK_SECONDS
+from speed.daemon.host import Record
 
 # The life of a supervised process as one table, and its restart pauses. No I/O, no clock.
 
@@ -25,6 +27,8 @@ class ProcessState(Enum):
     STARTING = "starting"
     RUNNING = "running"
     WAITING = "waiting to restart"
+    RESTARTING = "ending to start again"
+    """It hangs: it was asked to end, and is killed if it does not."""
     STOPPING = "stopping"
     KILLING = "killing"
     ENDED = "ended"
@@ -40,6 +44,8 @@ class Event(Enum):
     EXITED_BADLY = auto()
     PAUSE_OVER = auto()
     STOP = auto()
+    HUNG = auto()
+    """It did not come up in its time, or its node is gone from the registry while it runs."""
     TOO_SLOW = auto()
     """The stop timeout passed."""
 
@@ -68,6 +74,12 @@ TRANSITIONS: dict[tuple[ProcessState, Event], tuple[ProcessState, Action]] = {
     (S.RUNNING, E.EXITED_WELL): (S.WAITING, A.PAUSE),
     (S.RUNNING, E.EXITED_BADLY): (S.WAITING, A.PAUSE),
     (S.RUNNING, E.STOP): (S.STOPPING, A.TERMINATE),
+    (S.STARTING, E.HUNG): (S.RESTARTING, A.TERMINATE),
+    (S.RUNNING, E.HUNG): (S.RESTARTING, A.TERMINATE),
+    (S.RESTARTING, E.EXITED_WELL): (S.WAITING, A.PAUSE),
+    (S.RESTARTING, E.EXITED_BADLY): (S.WAITING, A.PAUSE),
+    (S.RESTARTING, E.TOO_SLOW): (S.RESTARTING, A.KILL),
+    (S.RESTARTING, E.STOP): (S.STOPPING, A.TERMINATE),
     (S.WAITING, E.PAUSE_OVER): (S.STARTING, A.SPAWN),
     (S.WAITING, E.STOP): (S.STOPPED, A.FORGET),
     (S.STOPPING, E.EXITED_WELL): (S.STOPPED, A.FORGET),
@@ -113,6 +125,40 @@ class Backoff:
         return pause
 
 
+RECORDS_A_SECOND = 1000
+MAX_RECORDS_AT_ONCE = 10_000
+"""What one process may print into the log: what others say is not to be lost among its lines."""
+
+
+class PrintedLog:
+    """What one process prints, in the log: a record for each line or traceback."""
+
+    def __init__(self, log: Any, clock: Callable[[], float]) -> None:
+        self._log, self._clock = log, clock
+        self._left, self._since = float(MAX_RECORDS_AT_ONCE), clock()
+        self._dropped = 0
+
+    def write(self, stream: str, record: Record) -> None:
+        """A traceback is an error, and is always kept; of other records those beyond the budget are only counted."""
+        now = self._clock()
+        self._left = min(MAX_RECORDS_AT_ONCE, self._left + (now - self._since) * RECORDS_A_SECOND)
+        self._since = now
+        if record.is_failure:
+            self._log.error("output", stream=stream, text=record.text)
+        elif self._left < 1:
+            self._dropped += 1
+        else:
+            self._left -= 1
+            self.tell_dropped()
+            self._log.info("output", stream=stream, text=record.text)
+
+    def tell_dropped(self) -> None:
+        """Say how many records were not kept since this was last said."""
+        if self._dropped:
+            self._log.warning("output_dropped", records=self._dropped)
+            self._dropped = 0
+
+
 DRAINED_READS = 64
 """Reads of a pipe that an ended process left: what it started elsewhere may write to it for ever."""
 
@@ -126,21 +172,27 @@ class Supervised:
         around: Surroundings,
         groups: Groups,
         log: Any,
+        printed: Any,
         clock: Callable[[], float],
     ) -> None:
+        """``printed`` is the log of what processes print, whatever the level of ``log``."""
         self.settings = settings
         self.state = ProcessState.STOPPED
         self.child: Child | None = None
         self.starts = 0
         self.timer: float | None = None
-        """When the pause before a restart, or the patience while stopping, ends."""
+        """When the patience with a start or an end is over, or the pause before a restart."""
         self.was_ready = False
+        self.last_end = ""
+        """How the process ended last, in words."""
         self._around = around
         self._groups = groups
         self._log = log.bind(process=settings.name)
+        self._printed = PrintedLog(printed.bind(process=settings.name), clock)
         self._clock = clock
         self._backoff = Backoff()
         self._started_at = 0.0
+        self._missing_since: float | None = None
         self._start_again = False
         self._actions: dict[Action, Callable[[], None]] = {
             Action.SPAWN: self._spawn,
@@ -151,6 +203,27 @@ class Supervised:
             Action.NONE: lambda: None,
         }
 
+    def status(self) -> dict[str, Any]:
+        """How it is, as JSON has it."""
+        return {
+            "name": self.settings.name,
+            "state": self.state.value,
+            "pid": self.child.pid if self.child else None,
+            "starts": self.starts,
+            "seconds": round(self._clock() - self._started_at, 3) if self.starts else None,
+            "last_end": self.last_end,
+        }
+
+    def trouble(self) -> Trouble | None:
+        """Why it does not serve; None where it does, or is not to."""
+        name, state = self.settings.name, self.state
+        is_right = state in (ProcessState.RUNNING, ProcessState.STOPPED)
+        if is_right or (state is ProcessState.ENDED and self.last_end == "status 0"):
+            return None
+        ended = f"; it ended last with {self.last_end}" if self.last_end else ""
+        cure = f"see what it printed in the log; `speedd restart {name}` starts it at once"
+        return Trouble(f"process {name} is {state.value}{ended}", cure)
+
     def happened(self, event: Event) -> None:
         """Apply one event: the table decides, this acts."""
         before = self.state
@@ -158,7 +231,7 @@ class Supervised:
         if self.state is not before:
             self._log.debug("state", was=before.value, now=self.state.value)
         if self.state is ProcessState.RUNNING and before is ProcessState.STARTING:
-            self.was_ready = True
+            self.was_ready, self.timer, self._missing_since = True, None, None
             self._log.info("process_ready", seconds=round(self._clock() - self._started_at, 3))
         self._actions[action]()
 
@@ -171,11 +244,46 @@ class Supervised:
         self._start_again = False
         self.happened(Event.STOP)
 
+    def start_again(self) -> None:
+        """End it and start it anew; one that does not run is started."""
+        if self.state is ProcessState.WAITING:
+            self.timer = None
+            self.happened(Event.PAUSE_OVER)
+        elif self.child is None:
+            self.happened(Event.START)
+        else:
+            self._start_again = True
+            self.happened(Event.STOP)
+
     def tick(self) -> None:
         """Act on a timer that ran out."""
-        if self.timer is not None and self._clock() >= self.timer:
-            self.timer = None
+        for stream, record in self.child.quiet() if self.child else ():
+            self._printed.write(stream, record)
+        if self.timer is None or self._clock() < self.timer:
+            return
+        self.timer = None
+        if self.state is ProcessState.STARTING:
+            self.hangs(f"did not come up in {self.settings.start_timeout_seconds:g} s")
+        else:
             self.happened(Event.PAUSE_OVER if self.state is ProcessState.WAITING else Event.TOO_SLOW)
+
+    def next_timer(self) -> float | None:
+        quiet_at = self.child.quiet_at() if self.child else None
+        return min((timer for timer in (self.timer, quiet_at) if timer is not None), default=None)
+
+    def hangs(self, why: str) -> None:
+        """End it, and start it again as the policy says."""
+        self._log.warning("process_hangs", reason=why)
+        self.happened(Event.HUNG)
+
+    def seen(self, is_live: bool, patience_seconds: float) -> None:
+        """Whether its node is in the registry, live. One that runs without it hangs, or was stopped by a signal."""
+        if is_live or self.state is not ProcessState.RUNNING:
+            self._missing_since = None
+        elif self._missing_since is None:
+            self._missing_since = self._clock()
+        elif self._clock() - self._missing_since >= patience_seconds:
+            self.hangs("its node is not in the registry any more: its lease ran out, or it closed its node")
 
     def reap(self) -> None:
         """Notice that the process ended."""
@@ -184,14 +292,17 @@ class Supervised:
             return
         for fd in self.child.descriptors():
             self._drain(fd)
+        self._printed.tell_dropped()
         self.child.close()
         self._groups.remove(self.child.pid)
+        hung = self.state is ProcessState.RESTARTING
         is_requested = self.state in (ProcessState.STOPPING, ProcessState.KILLING)
         (self._log.info if is_requested or status == 0 else self._log.warning)(
             "process_ended", pid=self.child.pid, status=status, seconds=round(self._clock() - self._started_at, 3)
         )
         self.child = None
-        self.happened(Event.EXITED_WELL if status == 0 else Event.EXITED_BADLY)
+        self.last_end = f"signal {-status}" if status < 0 else f"status {status}"
+        self.happened(Event.EXITED_WELL if status == 0 and not hung else Event.EXITED_BADLY)
         if self._start_again and self.is_stopped:
             self._start_again = False
             self.happened(Event.START)
@@ -200,12 +311,12 @@ class Supervised:
         """Log what one pipe of the process holds."""
         if self.child is None:
             return
-        stream, lines, ended = self.child.read(fd)
-        for line in lines:
+        stream, records, ended = self.child.read(fd)
+        for record in records:
             if stream == "ready":
                 self.happened(Event.REGISTERED)
             else:
-                self._log.info("output", stream=stream, text=line)
+                self._printed.write(stream, record)
         if ended:
             self.child.forget(fd)
 
@@ -215,21 +326,21 @@ class Supervised:
         is_applied = self.child.grant(settings.allow) if self.child else False
         self._log.info("grants_changed", allow=list(settings.allow), restart=not is_applied)
         if self.child and not is_applied:
-            self._start_again = True  # a command learns its grants when it starts
-            self.happened(Event.STOP)
+            self.start_again()  # a command learns its grants when it starts
 
     def _drain(self, fd: int) -> None:
         """Read what an ended process left in a pipe."""
         for _ in range(DRAINED_READS):
-            stream, lines, ended = self.child.read(fd) if self.child else ("", [], True)
-            for line in lines:
-                self._log.info("output", stream=stream, text=line)
-            if ended or not lines:
+            stream, records, ended = self.child.read(fd) if self.child else ("", [], True)
+            for record in records:
+                self._printed.write(stream, record)
+            if ended or not records:
                 return
 
     def _spawn(self) -> None:
         self.starts += 1
         self._started_at = self._clock()
+        self.timer = self._started_at + self.settings.start_timeout_seconds
         try:
             self.child = Child(self.settings, self._around)
         except OSError as error:
@@ -267,9 +378,10 @@ class Supervisor:
         around: Surroundings,
         groups: Groups,
         log: Any,
+        printed: Any,
         clock: Callable[[], float],
     ) -> None:
-        self.processes = [Supervised(one, around, groups, log, clock) for one in settings]
+        self.processes = [Supervised(one, around, groups, log, printed, clock) for one in settings]
         self._clock = clock
         self._stopping = False
 
@@ -284,7 +396,7 @@ class Supervisor:
 
     def next_timer(self) -> float | None:
         """The earliest moment at which ``tick`` has something to do."""
-        timers = [one.timer for one in self.processes if one.timer is not None]
+        timers = [timer for one in self.processes if (timer := one.next_timer()) is not None]
         if any(one.child and one.child.is_leaving for one in self.processes):
             timers.append(self._clock() + LOOK_SECONDS)
         return min(timers, default=None)
@@ -297,6 +409,12 @@ class Supervisor:
         if self._stopping:
             self._stop_last()
 
+    def seen(self, live: Mapping[str, str], patience_seconds: float) -> None:
+        """The live nodes of the registry, with their status. A process that is long without its node hangs."""
+        self.registered({name for name, status in live.items() if status == "online"})
+        for process in self.processes:
+            process.seen(process.settings.name in live, patience_seconds)
+
     def registered(self, names: set[str]) -> None:
         """These nodes are in the registry now: commands among them are ready."""
         for process in self.processes:
@@ -307,6 +425,13 @@ class Supervisor:
         """Begin to stop: one process after the other, the last started first."""
         self._stopping = True
         self._stop_last()
+
+    def troubles(self) -> list[Trouble]:
+        """What keeps processes from serving."""
+        return [trouble for process in self.processes if (trouble := process.trouble()) is not None]
+
+    def named(self, name: str) -> Supervised | None:
+        return next((one for one in self.processes if one.settings.name == name), None)
 
     def kill(self) -> None:
         """End all processes at once."""

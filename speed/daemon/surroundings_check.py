@@ -34,13 +34,14 @@ MAX_CONFIG_BYTES = 1 << 18
 def load_config(path: str | Path) -> Config:
     """The configuration in the file ``path``. Raises ConfigFileError with every mistake in it."""
     file = Path(path).absolute()
-    config, mistakes = check_text(_text_of(file), file)
+    config, mistakes = check_text(text_of(file), file)
     if config is None or mistakes:
         raise ConfigFileError(file, mistakes)
     return config
 
 
-def _text_of(file: Path) -> str:
+def text_of(file: Path) -> str:
+    """The text of a configuration. Raises ConfigFileError."""
     try:
         return _bytes_of(file).decode("utf-8")
     except FileNotFoundError:

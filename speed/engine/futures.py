@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 from speed.core import counters
 from speed.core.calls import Unread, call_error, raised, ran_before
+from speed.core.hints import checked_seconds
 from speed.core.log import logger
 from speed.engine import threads
 from speed.engine.workers import place_given_up
 from speed.errors import Execution, ForkedNodeError, InternalError, SpeedError, WireError
 from speed.wire import spc
-from speed.wire.text import checked_seconds
 from speed.wire.value import as_views
 
 log = logger("speed.spc")

@@ -35,7 +35,7 @@ from speed.engine.message import FRONT_ROOM, Message, Published, Sent, is_large
 from speed.engine.node_options import SPIN_SECONDS, NodeOptions
 from speed.engine.options import MESSAGE_OPTIONS, WRITE_MESSAGES, CallRequest, Options, SendRequest
 from speed.engine.threads import ProgramsCode
-from speed.engine.tracing import current_trace, current_traceparent
+from speed.engine.tracing import continued, current_trace
 from speed.engine.workers import AtWork, at_work
 from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.message.errors import AwayError
@@ -387,11 +387,8 @@ def _answer(service: Service) -> Callable[..., Response]:
             at_work.set(AtWork(_native.Present(), _HERE, None))
         if trace is None:
             return run(service, request)
-        token = current_traceparent.set(trace)
-        try:
+        with continued(trace):
             return run(service, request)
-        finally:
-            current_traceparent.reset(token)
 
     return answer
 
@@ -400,14 +397,13 @@ def _answer_plainly(service: FunctionService) -> Callable[..., Response]:
     """The same for a function that does not ask for the request, which is most of them: none is made."""
 
     def answer(arguments: dict[str, Any], caller: str, trace: str | None) -> Response:
-        token = None if trace is None else current_traceparent.set(trace)
         try:
-            return response_of(service.call(arguments))
+            if trace is None:
+                return response_of(service.call(arguments))
+            with continued(trace):
+                return response_of(service.call(arguments))
         except BaseException as error:
             return failure(service.name, caller, error, is_cancelled=False)
-        finally:
-            if token is not None:
-                current_traceparent.reset(token)
 
     return answer
 
@@ -418,18 +414,15 @@ def _handling(handler: Handler) -> Callable[..., None]:
     def handle(received: Any, *fields: Any) -> None:
         message = received_message(received, *fields)
         here = at_work.set(AtWork(_native.Present(), _HERE, None))
-        trace = received.traceparent
-        token = None if trace is None else current_traceparent.set(trace)
         try:
-            handler(message)
+            with continued(received.traceparent):
+                handler(message)
         except (WireError, AwayError):
             raise
         except BaseException:  # its own exit or cancellation, too
             log.exception("handler failed for a message of %s", message.source)
             raise
         finally:
-            if token is not None:
-                current_traceparent.reset(token)
             at_work.reset(here)
 
     return handle

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import wraps
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from speed.core.log import Log
 from speed.engine import threads
@@ -18,6 +18,7 @@ from speed.wire.text import TraceParent, parse_traceparent
 
 # The trace context of the work at hand: set around services and handlers, read by calls and sends (rule S-13).
 
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 current_traceparent: ContextVar[str | None] = ContextVar("speed_traceparent", default=None)
@@ -55,6 +56,40 @@ def trace(traceparent: str | None) -> Iterator[None]:
         current_traceparent.reset(token)
 
 
+@contextmanager
+def continued(traceparent: str | None) -> Iterator[None]:
+    """A request or message that came in: what its service or handler does belongs to its trace.
+
+    Where the program uses OpenTelemetry, spans that it begins there are children of the span that the other side had.
+    """
+    if traceparent is None:
+        yield
+        return
+    token = current_traceparent.set(traceparent)
+    api = sys.modules.get("opentelemetry.trace")
+    if api is None:
+        try:
+            yield
+        finally:
+            current_traceparent.reset(token)
+        return
+    parent = _remote_parent(api, traceparent)
+    around = _surrounding.set(parent)
+    try:
+        with api.use_span(parent, record_exception=False, set_status_on_exception=False):
+            yield
+    finally:
+        _surrounding.reset(around)
+        current_traceparent.reset(token)
+
+
+def _remote_parent(api: Any, traceparent: str) -> Any:
+    """The span of another process, for OpenTelemetry."""
+    given = parse_traceparent(traceparent)
+    flags = api.TraceFlags(given.flags)
+    return api.NonRecordingSpan(api.SpanContext(int(given.trace_id, 16), int(given.span_id, 16), True, flags))
+
+
 def _is_valid(traceparent: str | None) -> bool:
     try:
         return traceparent is not None and bool(parse_traceparent(traceparent))
@@ -62,7 +97,7 @@ def _is_valid(traceparent: str | None) -> bool:
         return False
 
 
-def traced(function: Callable[..., Result]) -> Callable[..., Result]:
+def traced(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """``function`` for another thread, in the context of this moment: its calls belong to the trace at hand.
 
     ``Thread(target=speed.traced(work))``, ``pool.submit(speed.traced(work), 1)``. May be called any number of times.
@@ -70,7 +105,7 @@ def traced(function: Callable[..., Result]) -> Callable[..., Result]:
     context = copy_context()
 
     @wraps(function)
-    def run(*arguments: Any, **named: Any) -> Result:
+    def run(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
         return context.copy().run(function, *arguments, **named)
 
     return run

@@ -207,8 +207,6 @@ def generation_left(root: str, name: str, keyring: Keyring) -> int:
 
     For a name whose claims somebody removed: what it sent in a generation that was used is taken for repeated.
     """
-    if not os.path.lexists(names.node_dir(root, name)):
-        return 0
     inbox = names.inbox_dir(root, name)
     found = [_read_up_to(inbox, sender) for sender in _listed(inbox)]
     found += [_written_up_to(root, name, target, keyring) for target in nodes_in(root)]

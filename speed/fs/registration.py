@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from speed.core import texts
 from speed.core.access import OwnLease, Verdict, check_lease
 from speed.core.log import logger
 from speed.errors import LeaseLostError, NameTakenError, RegistrationError, SpeedError, StorageError, WireError
@@ -118,7 +119,8 @@ def _take(
 def _used(registry: Registry, name: str, newest: int, entry: Entry | None) -> int:
     """The highest generation that a name had: somebody may have removed its claims, but not all else it left."""
     if not newest and entry is None:
-        return generation_left(registry.root, name, registry.keyring)
+        left = os.path.lexists(names.node_dir(registry.root, name))
+        return generation_left(registry.root, name, registry.keyring) if left else 0
     return newest if entry is None else max(newest, entry.generation)
 
 
@@ -155,10 +157,10 @@ def _wait_until_stale(registry: Registry, name: str, waits: bool) -> Entry | Non
                 first = again
         if first is None:
             continue
-        raise NameTakenError(
-            f"{name!r} is held by process {first.pid} on {first.host} (generation {first.generation}): "
-            "choose another name, or stop that node"
-        )
+        own = identity()
+        is_own = (first.pid, first.pid_start, first.boot_id) == (own.pid, own.pid_start, own.boot_id)
+        taken = texts.name_taken_here(name) if is_own else texts.name_taken(name, str(first.pid), first.host)
+        raise NameTakenError(taken)
 
 
 def _is_free(registry: Registry, name: str, generation: int, waits: bool) -> bool:
@@ -265,7 +267,8 @@ def register(
 ) -> Registration:
     """Claim ``name`` and publish its entry; ``before_publish`` runs in between.
 
-    Raises NameTakenError, LeaseLostError, ConfigurationError, RegistrationError.
+    Raises NameTakenError, LeaseLostError, ConfigurationError, StorageError; RegistrationError for a floor that is not
+    authentic.
     """
     request = _RegistrationRequest(name, lease_ms, heartbeat_ms, tuple(fabrics), tuple(allow), ephemeral, starting)
     check_lease(request.lease_ms, request.heartbeat_ms, registry.late_ms)
@@ -279,7 +282,7 @@ def register(
     except OSError as error:
         if isinstance(error, SpeedError):
             raise
-        raise RegistrationError(f"cannot register {request.name!r}: {error.strerror}: {_MEND}") from None
+        raise StorageError(f"cannot register {request.name!r}: {error.strerror}: {_MEND}") from None
 
 
 def _register(registry: Registry, request: _RegistrationRequest, before_publish: Callable[[Won], None]) -> Registration:
@@ -487,8 +490,8 @@ class Registration:
         self._fd = fd
         self._capacity = len(data)
 
-    def _unpublished(self, error: OSError) -> RegistrationError:
-        return RegistrationError(f"cannot publish the entry of {self.entry.name!r}: {error.strerror}: {_MEND}")
+    def _unpublished(self, error: OSError) -> StorageError:
+        return StorageError(f"cannot publish the entry of {self.entry.name!r}: {error.strerror}: {_MEND}")
 
     def remove(self) -> None:
         """Leave: remove the entry if it is still this one, release the claim."""

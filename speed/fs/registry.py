@@ -88,14 +88,12 @@ class Registry:
         except OSError:
             return known
         stamp, keys = (status.st_ino, status.st_mtime_ns, status.st_size), self.keyring.now
-        if not is_capacity(status.st_size):
-            self._forget(name)
-            return _KnownEntry(
-                stamp, True, None, 0, now, keys
-            )  # what it is not, its size tells: nothing to remember (R-22)
         if known is not None and known.settled and known.stamp == stamp and known.keys is keys:
             known.seen_ms = now
             return known
+        if not is_capacity(status.st_size):  # its size tells that it is none: nothing to remember (R-22)
+            self._forget(name)
+            return _KnownEntry(stamp, True, None, 0, now, keys)
         settled = time.time_ns() - stamp[1] > _RACY_NS
         try:
             fresh = self._read_entry(name, path)
@@ -171,14 +169,18 @@ class Registry:
     def live(self, name: str, *, sure: bool = False) -> Entry | None:
         """The entry of ``name`` if its node may be alive; ``sure`` looks at its process as well."""
         entry, verdict = self.verdict(name)
-        if entry is None or verdict is Verdict.STALE:
-            return None
-        if sure and self.process_gone(entry):
-            known = self._known.get(name)
-            if known is not None and known.entry == entry:
-                known.gone = True
+        if entry is None or verdict is Verdict.STALE or (sure and self._has_died(entry)):
             return None
         return entry
+
+    def _has_died(self, entry: Entry) -> bool:
+        """Whether its process was looked for and is not there, which is remembered."""
+        if not self.process_gone(entry):
+            return False
+        known = self._known.get(entry.name)
+        if known is not None and known.entry == entry:
+            known.gone = True
+        return True
 
     def is_abandoned(self, name: str) -> bool:
         """Whether an entry has been stale for a lease (R-27)."""
@@ -225,9 +227,10 @@ class Registry:
         self._forget_all_but(seen)
         return sorted(rows, key=lambda row: row[0].name)
 
-    def live_entries(self) -> list[Entry]:
-        """Entries of nodes that may be alive, sorted by name."""
-        return [entry for entry, verdict in self.entries() if verdict is not Verdict.STALE]
+    def live_entries(self, *, sure: bool = False) -> list[Entry]:
+        """Entries of nodes that may be alive, sorted by name; ``sure`` looks at their processes as well."""
+        live = [entry for entry, verdict in self.entries() if verdict is not Verdict.STALE]
+        return [entry for entry in live if not self._has_died(entry)] if sure else live
 
     def is_unreadable(self, name: str) -> bool:
         """Whether there is a file that should be the entry of ``name``, but is not authentic."""
@@ -351,7 +354,7 @@ class RegistryWatch:
         """Set the watch, take the first reading without telling of it, start the thread."""
         self._observer = self._observe()
         with contextlib.suppress(StorageError):  # nothing was seen so far; the thread looks again
-            self._view.update(self._registry.live_entries())
+            self._view.update(self._registry.live_entries(sure=True))
         self._thread.start()
 
     def _observe(self) -> Any:
@@ -386,7 +389,7 @@ class RegistryWatch:
             self._hint.clear()
             began = time.monotonic()
             try:
-                for event in self._view.update(self._registry.live_entries()):
+                for event in self._view.update(self._registry.live_entries(sure=True)):
                     self._changed(event)
                 is_blind = False
             except StorageError as error:

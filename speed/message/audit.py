@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from speed.core.hints import checked_seconds
 from speed.errors import ConfigurationError, SpeedError, StorageError, WireError
 from speed.fs.open import opened
 from speed.message.errors import MessageError, TokenError
@@ -20,7 +21,6 @@ from speed.message.schemas.registry import SchemaRegistry
 from speed.message.view import MessageView
 from speed.message.writing import has_token, signed_parts, with_security, without_token
 from speed.wire import lazily
-from speed.wire.text import checked_seconds
 
 # Who encrypted, decrypted, signed, checked and refused what: a JSON line each, no key, token or payload (M-31).
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
+from speed.core.hints import checked_seconds
 from speed.core.log import logger
 from speed.errors import ConfigurationError, SpeedError, fresh
 from speed.fs.keyfile import alone_with
@@ -18,7 +19,6 @@ from speed.message.algorithms import MAX_KEY_USES
 from speed.message.errors import KeyExhaustedError, KeyRefusedError, KeyUnavailableError, MessageKeyError
 from speed.message.keys import MAX_SET_KEYS, MessageKey, check_key_id, generate_key
 from speed.message.providers import FileProvider, KeyProvider, provider_of
-from speed.wire.text import checked_seconds
 
 # The next key of a set: two keys overlap while both sides learn of the new one (M-26).
 

@@ -12,10 +12,10 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from speed.core.hints import describe
 from speed.core.services import result_reader
 from speed.core.signatures import Description
 from speed.errors import ConfigurationError, InvalidArgumentsError
+from speed.wire.text import describe
 
 if TYPE_CHECKING:
     from speed.engine.options import Retry
@@ -67,11 +67,7 @@ class Method:
         known = schema.get("properties")
         properties: Any = known if isinstance(known, dict) else {}
         required: Any = schema.get("required") or ()
-        own = {
-            name: one
-            for name, one in self.signature.parameters.items()
-            if one.kind is not inspect.Parameter.VAR_KEYWORD
-        }
+        own = [name for name, one in self.signature.parameters.items() if one.kind is not one.VAR_KEYWORD]
         odd = [name for name in own if name not in properties and schema.get("additionalProperties") is False]
         missing = [name for name in required if name not in own]
         if odd or missing:
@@ -104,7 +100,7 @@ class Client:
     def _call(self, method: Method, *given: Any, **by_name: Any) -> Any:
         named = method.named(given, by_name)
         self._check()
-        how = {"timeout": self._timeout, "returns": method.returns, "retry": self._retry}
+        how: dict[str, Any] = {"timeout": self._timeout, "returns": method.returns, "retry": self._retry}
         return self._node.call(self._target, method.name, named, **how)
 
     async def _awaited(self, method: Method, *given: Any, **by_name: Any) -> Any:
@@ -113,7 +109,7 @@ class Client:
         named = method.named(given, by_name)
         if not self._is_checked:
             await asyncio.to_thread(self._check)
-        how = {"timeout": self._timeout, "returns": method.returns, "retry": self._retry}
+        how: dict[str, Any] = {"timeout": self._timeout, "returns": method.returns, "retry": self._retry}
         return await self._node.aio.call(self._target, method.name, named, **how)
 
     def _check(self) -> None:

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from speed.core.access import granted
+from speed.core.hints import checked_seconds, milliseconds
 from speed.core.log import logger
 from speed.engine.threads import ProgramsCode
 from speed.errors import (
@@ -27,7 +28,6 @@ from speed.errors import (
     NodeStateError,
     UnknownNodeError,
 )
-from speed.wire.text import checked_seconds, milliseconds
 from speed.wire.topic import DEAD_LETTER, TOMBSTONE, decode
 from speed.wire.value import unpack
 

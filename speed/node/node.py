@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from speed.core.hints import text, texts
+from speed.core.hints import checked_seconds, text, texts
 from speed.engine import Engine, make_engine, threads
 from speed.engine.event_loop import EventLoop
 from speed.engine.options import Options, Retry
 from speed.node.guard import Opening
 from speed.node.verbs import Verbs
 from speed.wire.names import local_grants
-from speed.wire.text import checked_seconds
 
 Interface = TypeVar("Interface")
 
@@ -171,7 +170,7 @@ class Node(Verbs):
         timeout: float | None = None,
         retry: Retry | None = None,
     ) -> Interface:
-        """The services of ``target`` as the methods of ``protocol``, a ``typing.Protocol``: arguments, results, types.
+        """The services of ``target`` as the methods of ``protocol``, a ``typing.Protocol``: arguments and results.
 
         ``timeout`` and ``retry`` are those of ``call``, for each method; one that is ``async`` is awaited. Methods are
         checked against what ``target`` describes when the first is called: ConfigurationError for one that is no

@@ -9,7 +9,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from speed.errors import AccessDeniedError
+from speed.core.hints import checked_seconds, milliseconds
+from speed.errors import AccessDeniedError, ConfigurationError
 from speed.node.consumer import (
     GRACE_SECONDS,
     HOST,
@@ -21,8 +22,7 @@ from speed.node.consumer import (
     call_host,
     read_message,
 )
-from speed.wire.text import checked_seconds, milliseconds
-from speed.wire.topic import batches, due_ms, outgoing, outgoing_all
+from speed.wire.topic import batches, outgoing, outgoing_all
 from speed.wire.value import pack
 
 if TYPE_CHECKING:
@@ -307,3 +307,12 @@ class Reader:
         """Messages, for ever."""
         while (message := self.receive()) is not None:
             yield message
+
+
+def due_ms(after: float | None, at_ms: int | None, now_ms: int) -> int:
+    """When a message is due, in Unix milliseconds; 0 for at once. ConfigurationError where both are given."""
+    if after is not None and at_ms is not None:
+        raise ConfigurationError("deliver_after and deliver_at_ms are both given: use one of them")
+    if after is not None:
+        return now_ms + milliseconds("deliver_after", after)
+    return at_ms or 0

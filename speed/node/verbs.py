@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from speed.core.hints import by_name, each, function, in_seconds, is_type, number, several, text, texts
@@ -19,7 +20,7 @@ from speed.engine.message import Published, publish_each
 from speed.engine.options import ON_FULL, Attempts, CallRequest, Retry, RetryBudget, SendRequest
 from speed.engine.tracing import with_trace
 from speed.engine.workers import place_given_up
-from speed.errors import ConfigurationError, NodeClosedError, SpeedError
+from speed.errors import ConfigurationError, NodeClosedError, ServiceNotFoundError, SpeedError
 from speed.node.guard import Opening
 from speed.wire.entry import Entry
 from speed.wire.names import local_grants
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Handler = Callable[["Message"], object]
+HandlerFunction = TypeVar("HandlerFunction", bound=Callable[..., object])
 
 
 class Verbs:
@@ -79,6 +81,7 @@ class Verbs:
         *,
         idempotent: bool = False,
         version: str = "",
+        replace: bool = False,
     ) -> None:
         """Offer ``service``: an object with ``invoke(request)``, or a function whose parameters are checked.
 
@@ -86,20 +89,30 @@ class Verbs:
         ``idempotent`` the caller's node sends one that was begun and not answered to the next process of this name,
         where it sees ``request.redelivered``. Either may be ``async``. A parameter with the type hint ``memoryview``
         gets a view of bytes, not a copy. Others read what it takes and gives (``describe``): from its signature, the
-        first line of its docstring, and ``version``, its own. Raises ServiceExistsError, InvalidNameError,
-        ConfigurationError.
+        first line of its docstring, and ``version``, its own. With ``replace`` one of this name makes room, as for a
+        cell of a notebook that is run again; a call that comes just then finds no service. Raises ServiceExistsError,
+        InvalidNameError, ConfigurationError.
         """
+        if replace:
+            with suppress(ServiceNotFoundError):
+                self.unregister(name)
         awaited = Awaited(as_service(name, service), self._loop) if is_async(service) else service
         grants = None if allow is None else local_grants(texts("allow", allow))
         self._engine.register(name, awaited, grants, ServiceOptions(idempotent, text("version", version)))
 
     def service(
-        self, name: str, allow: Iterable[str] | None = None, *, idempotent: bool = False, version: str = ""
+        self,
+        name: str,
+        allow: Iterable[str] | None = None,
+        *,
+        idempotent: bool = False,
+        version: str = "",
+        replace: bool = False,
     ) -> Callable[[Function], Function]:
         """Decorator form of ``register``."""
 
         def decorate(function: Function) -> Function:
-            self.register(name, function, allow, idempotent=idempotent, version=version)
+            self.register(name, function, allow, idempotent=idempotent, version=version, replace=replace)
             return function
 
         return decorate
@@ -373,7 +386,13 @@ class Verbs:
             if message is not None:
                 yield message
 
-    def subscribe(self, pattern: str, type_or_handler: Any = None, handler: Handler | None = None) -> Any:
+    @overload
+    def subscribe(self, pattern: str, type_or_handler: Callable[[Message], object]) -> Callable[[Message], object]: ...
+    @overload
+    def subscribe(self, pattern: str, type_or_handler: Any, handler: HandlerFunction) -> HandlerFunction: ...
+    @overload
+    def subscribe(self, pattern: str, type_or_handler: Any = None) -> Callable[[HandlerFunction], HandlerFunction]: ...
+    def subscribe(self, pattern: str, type_or_handler: Any = None, handler: Any = None) -> Any:
         """Handle events whose topic matches ``pattern`` (a topic, ``orders.*`` or ``*``); also a decorator.
 
         With a type, as in ``subscribe("orders.*", OrderCreated, handler)``, ``message.payload`` is one: a protobuf

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
+from speed.core.hints import checked_seconds
 from speed.errors import ConfigurationError, PayloadTooLargeError
 from speed.message.errors import MessageError
 from speed.pulsar import frames
@@ -23,7 +24,6 @@ from speed.pulsar.frames import PulsarConnectionError, PulsarRefusedError, Pulsa
 from speed.pulsar.payloads import DataKey, Decryptor, Key, PulsarMessage, closed, load_private, load_public, opened
 from speed.wire import lazily
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.text import checked_seconds
 
 MAX_SENT_FRAME_BYTES = 1 << 20
 """What Pulsar takes unless it is configured for more; it closes the connection on a longer frame."""

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import speed
 from speed.core.access import granted
+from speed.core.hints import checked_seconds
 from speed.core.log import logger
 from speed.errors import (
     AccessDeniedError,
@@ -42,7 +43,6 @@ from speed.wire import names
 from speed.wire.entry import Entry, key_ids_in
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.names import matches
-from speed.wire.text import checked_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

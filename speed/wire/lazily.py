@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 guard: AbstractContextManager[object] = nullcontext()
@@ -11,6 +12,7 @@ guard: AbstractContextManager[object] = nullcontext()
 thread was importing would stay locked in the child for ever."""
 
 
+@cache
 def load(name: str) -> Any:
     """The module of that name."""
     with guard:

@@ -230,6 +230,11 @@ def daemon_lock(root: str) -> str:
     return f"{root}/.speedd.lock"
 
 
+def daemon_socket(root: str) -> str:
+    """Where the one speedd of a root is asked and told."""
+    return f"{root}/.speedd.socket"
+
+
 def child_path(directory: str, filename: str) -> str:
     """A file name directly under a directory that this module named."""
     return f"{directory}/{filename}"

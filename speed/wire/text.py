@@ -1,16 +1,21 @@
-"""Text: strict JSON, what a terminal may show, W3C Trace Context, and spans of time that a program gives."""
+"""Text: strict JSON, what a terminal may show, W3C Trace Context, and types for people."""
 
 from __future__ import annotations
 
 import re
+import types
+import typing
 from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from speed.errors import ConfigurationError, WireError
+from speed.errors import WireError
 
 if TYPE_CHECKING:
     from json import JSONDecoder
+
+MAX_SPAN_SECONDS = 1e9
+"""No time-out and no delay is as long."""
 
 # Text of others as a terminal or a log may have it: what would act there is shown by its number (W-19).
 
@@ -188,19 +193,23 @@ def _no_traceparent() -> WireError:
     return WireError("BAD_MESSAGE", "traceparent: is not 00-<32 hex>-<16 hex>-<2 hex> in lower case")
 
 
-MAX_SPAN_SECONDS = 1e9
+_MODULES = re.compile(r"(?<!['<\w.])(?:\w+\.)+(?=\w)")
+"""What stands before names in the text of a hint, but for the texts in it."""
 
 
-def checked_seconds(what: str, seconds: Any) -> float:
-    """``seconds`` of the parameter ``what``; below 0 they are over already.
+def describe(hint: Any) -> str:
+    """A type for people: ``int``, ``list[int]``, ``int or None``."""
+    if isinstance(hint, tuple):
+        return " or ".join(describe(part) for part in hint)
+    if hint is None or hint is type(None):
+        return "None"
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join(describe(part) for part in typing.get_args(hint))
+    if isinstance(hint, type) and typing.get_origin(hint) is None:
+        return hint.__name__
+    return _MODULES.sub("", str(hint))
 
-    Raises ConfigurationError for what is no number, for NaN, infinity, and a span of 10^9 seconds or more.
-    """
-    if not isinstance(seconds, int | float) or not -MAX_SPAN_SECONDS < seconds < MAX_SPAN_SECONDS:
-        raise ConfigurationError(f"{what} is {seconds!r}; use a number of seconds below {MAX_SPAN_SECONDS:.0f}")
-    return seconds
 
-
-def milliseconds(what: str, seconds: Any) -> int:
-    """Likewise, whole milliseconds as they travel, 0 at least."""
-    return max(0, round(checked_seconds(what, seconds) * 1000))
+def type_name(value: object) -> str:
+    """The type of a value for people, never its content."""
+    return "None" if value is None else type(value).__name__

@@ -15,7 +15,6 @@ from zlib import crc32
 
 from speed.errors import ConfigurationError, WireError
 from speed.wire.seal import Keyring
-from speed.wire.text import milliseconds
 from speed.wire.value import pack, unpack_map
 
 MESSAGE, TOMBSTONE, DEAD_LETTER = 0, 1, 2
@@ -138,15 +137,6 @@ def _info(lane: bytes, name: str) -> bytes:
 
 BATCH_MESSAGES = 1000
 BATCH_BYTES = 4 << 20
-
-
-def due_ms(after: float | None, at_ms: int | None, now_ms: int) -> int:
-    """When a message is due, in Unix milliseconds; 0 for at once. ConfigurationError where both are given."""
-    if after is not None and at_ms is not None:
-        raise ConfigurationError("deliver_after and deliver_at_ms are both given: use one of them")
-    if after is not None:
-        return now_ms + milliseconds("deliver_after", after)
-    return at_ms or 0
 
 
 def outgoing(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from speed.errors import RegistrationError, StorageError
+from speed.errors import StorageError
 from speed.fs import claim
 from speed.fs.registry import Registry
 from speed.wire import names
@@ -41,7 +41,7 @@ def test_a_failure_after_publication_takes_the_entry_away_again(
 ):
     """R-5, step 5: nobody must find the entry of a node that does not run."""
     before = descriptors()
-    with monkeypatch.context() as patch, pytest.raises(RegistrationError, match="cannot register 'billing'"):
+    with monkeypatch.context() as patch, pytest.raises(StorageError, match="cannot register 'billing'"):
         failing_listing(patch, registry, 0)
         registry.register("billing", **LONG)
     assert reader.read("billing") is None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from speed.errors import ConfigurationError, RegistrationError, StorageError
+from speed.errors import ConfigurationError, NameTakenError, StorageError
 from speed.fs import root
 from speed.fs.open import put_in_place
 from speed.fs.registration import register
@@ -58,7 +58,7 @@ def test_an_entry_that_the_system_fails_to_open_is_not_absent(
     run_out(owner)  # nobody can see whether it was renewed
     with monkeypatch.context() as patched:
         _refuse_opening(patched, "billing.node")
-        with pytest.raises(RegistrationError):
+        with pytest.raises(NameTakenError):
             reader.register("billing", **BRIEF)
     assert reader.newest_generation("billing") == 1
     owner.remove()

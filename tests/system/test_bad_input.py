@@ -263,7 +263,7 @@ def test_a_node_cannot_start_on_a_full_disk_and_says_so(small_disk: str) -> None
     with open(f"{small_disk}/filler", "wb", buffering=0) as filler, pytest.raises(OSError, match="space"):
         while True:
             filler.write(bytes(4096))
-    with pytest.raises(speed.RegistrationError, match=r"No space left.*make room"):
+    with pytest.raises(speed.StorageError, match=r"No space left.*make room"):
         speed.Node("billing", root=small_disk)
     os.unlink(f"{small_disk}/filler")
     with speed.Node("billing", root=small_disk) as billing:

@@ -120,6 +120,19 @@ def test_watching_prints_a_line_for_each_change(run: Command) -> None:
         watching.communicate()
 
 
+def test_watching_into_a_file_writes_a_table_for_each_change(run: Command) -> None:
+    watching = run.begin("nodes", "--watch")
+    try:
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == "No live nodes.\n"
+        with speed.Node("late", root=run.root, key=run.root / "speed.key"):
+            lines = iter(watching.stdout.readline, "")
+            assert next(line for line in lines if line.startswith(" late "))
+    finally:
+        watching.kill()
+        watching.communicate()
+
+
 def test_a_listing_as_json_imports_neither_rich_nor_the_runtime(run: Command) -> None:
     code = (
         "import sys; sys.argv[1:] = ['nodes', '--json']\n"

@@ -61,6 +61,20 @@ def test_a_killed_server_is_noticed_however_seldom_it_renews_its_lease(root: str
         future.result(50)
 
 
+def test_a_killed_node_is_not_listed_and_not_waited_for_however_young_its_heartbeat_is(
+    root: str, node: Make, child: Start
+) -> None:
+    """R-8."""
+    server = child(SELDOM, root)
+    assert server.line() == "up"
+    client = node("client")
+    assert client.wait_for("server").name == "server"
+    server.kill()
+    assert [entry.name for entry in client.nodes()] == ["client"]
+    with pytest.raises(speed.UnknownNodeError, match="is not live"):
+        client.wait_for("server", timeout=0)
+
+
 @pytest.mark.parametrize("has_called", [False, True])
 def test_a_call_to_a_killed_server_fails_although_its_lease_has_not_ended(
     root: str, node: Make, child: Start, has_called: bool

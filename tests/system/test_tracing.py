@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from opentelemetry import baggage, context, trace
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import speed
 from speed import PublishOptions
@@ -126,3 +128,59 @@ def test_a_large_payload_continues_the_active_span(make: Make) -> None:
         billing.send("analytics", io.BytesIO(b"content"))
     view = received(analytics)
     assert (view.traceparent, view.parent_span_id) == (traceparent(span), None)
+
+
+def parents(provider_spans: list[Any]) -> dict[str, str]:
+    """Of each span that ended: the name of it, and its remote parent as a traceparent."""
+    return {
+        span.name: f"{span.context.trace_id:032x}-{span.parent.span_id:016x}"
+        for span in provider_spans
+        if span.parent is not None and span.parent.is_remote
+    }
+
+
+def test_a_span_begun_in_a_service_or_handler_is_a_child_of_the_callers_span(make: Make) -> None:
+    """Of functions, of services that ask for the request, of coroutines and of handlers alike."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    own = provider.get_tracer("service")
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics")
+    handled: Queue[None] = Queue()
+
+    def plain() -> str:
+        with own.start_as_current_span("plain"):
+            return traceparent(trace.get_current_span())
+
+    def asking(request: speed.Request) -> None:
+        own.start_span("asking").end()
+
+    async def awaiting() -> None:
+        own.start_span("awaiting").end()
+
+    for service in (plain, asking, awaiting):
+        billing.register(service.__name__, service)
+    billing.on_message(lambda message: (own.start_span("handler").end(), handled.put(None)))
+    with tracer.start_as_current_span("job") as span:
+        assert analytics.call("billing", "plain")[3:35] == f"{span.get_span_context().trace_id:032x}"
+        analytics.call("billing", "asking")
+        analytics.call("billing", "awaiting")
+        analytics.send("billing", 1)
+        handled.get(timeout=20)
+        told = span.get_span_context()
+    expected = f"{told.trace_id:032x}-{told.span_id:016x}"
+    assert parents(exporter.get_finished_spans()) == dict.fromkeys(("plain", "asking", "awaiting", "handler"), expected)
+
+
+def test_what_a_service_calls_in_turn_belongs_to_its_own_span(make: Make) -> None:
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics", allow=["billing"])
+    analytics.register("leaf", lambda: speed.current_trace())
+
+    def middle() -> tuple[str, str]:
+        with tracer.start_as_current_span("middle") as span:
+            return traceparent(span), billing.call("analytics", "leaf")
+
+    billing.register("middle", middle)
+    with tracer.start_as_current_span("job"):
+        own, leaf = analytics.call("billing", "middle")
+    assert own == leaf

@@ -123,6 +123,11 @@ def test_nothing_of_the_site_is_loaded_from_another_host() -> None:
     ] == []
 
 
+def test_a_shell_completes_each_public_name_of_speed() -> None:
+    speed = import_module("speed")
+    assert {*speed.__all__, "columns", "testing"} <= set(dir(speed))
+
+
 def test_each_public_name_is_on_a_page() -> None:
     pages = [errors.classes_page(), *(one.read_text("utf-8") for one in PAGES.rglob("*.md"))]
     shown = {name for page in pages for name in re.findall(r"^::: (\S+)", page, re.MULTILINE)}

@@ -21,7 +21,7 @@ from speed.engine.message import BatchHandler, Message
 from speed.engine.python.batches import ENDED, Arrival, Batches, may_be_handed
 from speed.engine.python.context import Context
 from speed.engine.threads import ProgramsCode
-from speed.engine.tracing import current_traceparent
+from speed.engine.tracing import continued
 from speed.engine.workers import WorkerPool
 from speed.errors import ConfigurationError, SpeedError, StorageError, WireError
 from speed.fs.dead_letters import CHUNK_BYTES, DeadLetter, DeadLetters
@@ -326,9 +326,8 @@ class Delivery:
             self._run(arrival, message, work)
 
     def _run(self, arrival: Arrival, message: Message, work: Work) -> None:
-        token = current_traceparent.set(message.traceparent)
         try:
-            with ProgramsCode():
+            with ProgramsCode(), continued(message.traceparent):
                 self._call_handlers(arrival, message)
         except AwayError as error:
             self._wait_for_trust(arrival, message, work, error)
@@ -344,8 +343,6 @@ class Delivery:
         else:
             arrival.acknowledge()
             message.done()
-        finally:
-            current_traceparent.reset(token)
 
     def _call_handlers(self, arrival: Arrival, message: Message) -> None:
         if not arrival.is_event:

@@ -381,3 +381,33 @@ class Answers:
 
 def _nothing() -> None:
     """The request was committed already, or never will be."""
+
+
+# Waiting for another node.
+
+
+def wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
+    """Wait until ``target`` is live and allows this node. UnknownNodeError in the end; StorageError without a root."""
+    with place_given_up():
+        return _wait_for(context, target, timeout_seconds)
+
+
+def _wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
+    deadline = monotonic() + timeout_seconds
+    while True:
+        entry = context.registry.live(target, sure=True)
+        if entry is not None and entry.status == "online" and granted(entry, context.name):
+            return entry
+        if monotonic() >= deadline or context.stopping.wait(0.01):
+            break
+    context.registry.check_readable(target)
+    why = _why_not(context, entry)
+    raise UnknownNodeError(f"{target!r} {why} after {timeout_seconds} s")
+
+
+def _why_not(context: Context, entry: Entry | None) -> str:
+    if entry is None:
+        return "is not live"
+    if entry.status == "starting":
+        return "is still starting"
+    return "is leaving" if entry.status == "leaving" else f"does not allow {context.name!r}"

@@ -13,7 +13,7 @@ from speed.core.log import logger
 from speed.engine import threads
 from speed.engine.python.context import Context
 from speed.engine.threads import ProgramsCode
-from speed.errors import LeaseLostError, RegistrationError, SpeedError
+from speed.errors import LeaseLostError, RegistrationError, SpeedError, StorageError
 from speed.fs.claim import seal_anew
 from speed.fs.registry import RegistryWatch
 from speed.fs.sweep import Leftovers, sweep, written_within
@@ -234,7 +234,7 @@ class Registrar:
         except LeaseLostError as error:
             self._lost(error)
             return False
-        except (OSError, RegistrationError) as error:
+        except (OSError, RegistrationError, StorageError) as error:
             self._context.stats.count(counters.HEARTBEATS_FAILED)
             log.warning("lease of %s not renewed: %s", self._context.name, error)
         if registration.claims_restored > restored:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from speed.core import counters
 from speed.core.calls import checked_code, travelling
+from speed.core.hints import checked_seconds
 from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.scheduler import Admission, Work, WorkState
@@ -25,7 +26,7 @@ from speed.engine.python.context import Context
 from speed.engine.python.lanes import Lane
 from speed.engine.python.links import Answers
 from speed.engine.threads import ProgramsCode
-from speed.engine.tracing import current_traceparent
+from speed.engine.tracing import continued
 from speed.engine.workers import WorkerPool
 from speed.errors import (
     CALL_ERRORS,
@@ -40,7 +41,6 @@ from speed.fs.identity import boot_ms, unix_ms
 from speed.wire import spc
 from speed.wire.envelope import generation_of
 from speed.wire.spc import RequestHead
-from speed.wire.text import checked_seconds
 
 if TYPE_CHECKING:
     from speed.fs.slots import OpenedEnvelope
@@ -338,12 +338,8 @@ class Serving:
             call.head.repeated or call.unsure,
             call.cancellation,
         )
-        token = current_traceparent.set(head.traceparent)
-        try:
-            with ProgramsCode():
-                response = run(found.service, request)
-        finally:
-            current_traceparent.reset(token)
+        with ProgramsCode(), continued(head.traceparent):
+            response = run(found.service, request)
         self._end(call, response, began)
 
     def _end(self, call: Accepted, response: Response, began: float | None = None) -> None:
@@ -389,7 +385,7 @@ class Serving:
             except ConfigurationError as error:  # of a Response that was not made by ``Response.error``
                 code, response = "EXECUTION_FAILED", Response.error("EXECUTION_FAILED", str(error))
             reply = spc.encode_error(request_id, code, response.error_message, response.details)
-            return reply, code if code in CALL_ERRORS else "INTERNAL_ERROR"
+            return reply, code if code in CALL_ERRORS else "APPLICATION"
         except BaseException:  # texts and mappings of the program's own: anything may come out of them
             log.exception("the answer of %s cannot be made", call.head.service)
             text = "the answer could not be made: see the log of that node"

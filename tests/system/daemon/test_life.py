@@ -52,6 +52,39 @@ def test_a_process_that_always_crashes_is_restarted_with_growing_pauses(start: C
     assert speedd.stop() == 0
 
 
+def test_a_frozen_process_is_ended_and_started_again(start: Callable[..., Speedd], client: speed.Node) -> None:
+    speedd = start(ONE + "stop_timeout_seconds = 0.3\n")
+    speedd.until("ready")
+    first = client.call("one", "pid")
+    os.kill(first, signal.SIGSTOP)
+    assert "registry" in speedd.until("process_hangs", process="one", level="warning")["reason"]
+    speedd.until("process_ended", process="one", status=-9)
+    speedd.until("process_ready", process="one")
+    client.wait_for("one", timeout=PATIENCE)
+    assert client.call("one", "pid") != first
+
+
+def test_a_process_that_does_not_come_up_in_its_time_is_started_again(
+    start: Callable[..., Speedd], directory: Path
+) -> None:
+    speedd = start(ONE.replace("svc:register", "svc:patient") + "start_timeout_seconds = 2\n")
+    assert "2 s" in speedd.until("process_hangs", process="one", level="warning")["reason"]
+    (directory / "lib" / "svc.py.go").touch()
+    speedd.until("process_restarts", process="one")
+    speedd.until("process_ready", process="one")
+
+
+def test_output_is_kept_at_every_level_and_a_traceback_is_one_record(start: Callable[..., Speedd]) -> None:
+    crashing = '[[process]]\nname = "bad"\nentry = "svc:crashing"\nrestart = "never"\n'
+    speedd = start(ONE + crashing, None, HEAD.replace('level = "debug"', 'level = "error"'))
+    speedd.until("output", process="one", text="up: one")
+    line = next((line for line in speedd.events if line.get("process") == "bad"), None)
+    line = line or speedd.until("output", process="bad")
+    assert line["level"] == "error"
+    assert line["text"].startswith("Traceback (most recent call last):\n")
+    assert line["text"].endswith("RuntimeError: no luck")
+
+
 def test_sigterm_lets_calls_under_way_finish_and_stops_in_reverse_order(
     start: Callable[..., Speedd], client: speed.Node
 ) -> None:

@@ -79,6 +79,9 @@ class MemorySink:
         self.parts.append(part)
         return 0
 
+    def check(self) -> None:
+        self.fails([])
+
     @property
     def published(self) -> list[int]:
         return [number for part in self.parts for number in part]
@@ -199,6 +202,18 @@ def test_a_source_that_answers_again_ends_trouble_without_a_message(site_of: Sit
     site = site_of()
     site.source.failures.append(BackendAwayError("gone"))
     site.turn()
+    site.turn()
+    assert site.row("state", "trouble") == ["carrying", ""]
+
+
+def test_a_sink_that_is_away_is_noticed_though_nothing_is_to_be_carried(site_of: SiteOf) -> None:
+    site = site_of([])
+    site.sink.fails = _raise(BackendAwayError("gone"))
+    site.turn()
+    assert site.row("state", "trouble", "failures") == ["waiting", "BACKEND_AWAY: gone", 1]
+    site.turn()
+    assert site.row("state", "failures") == ["waiting", 2], "the source answers, which is not enough"
+    site.sink.fails = lambda part: None
     site.turn()
     assert site.row("state", "trouble") == ["carrying", ""]
 

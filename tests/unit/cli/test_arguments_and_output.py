@@ -18,8 +18,17 @@ from speed.cli.app import FORMER, SECTIONS
 from speed.cli.app import speed as speed_command
 from speed.cli.bench import spread
 from speed.cli.keys import rotated
-from speed.cli.options import answer_of, as_json, bytes_text, print_value, seconds_text, show_what_can_be_shown, span
-from speed.cli.options import parse_arguments
+from speed.cli.options import (
+    answer_of,
+    as_json,
+    bytes_text,
+    columns_that_fit,
+    parse_arguments,
+    print_value,
+    seconds_text,
+    show_what_can_be_shown,
+    span,
+)
 from speed.errors import KeyFileError, SpeedError, WireError, exit_status
 
 
@@ -81,6 +90,11 @@ def test_an_answer_of_another_form_names_its_node() -> None:
 
     with pytest.raises(WireError, match="BAD_PAYLOAD: evil answered with what is no such answer"), answer_of("evil"):
         read({})
+
+
+def test_a_narrow_terminal_gets_fewer_columns_and_whole_names() -> None:
+    columns, row = ("name", "pid", "allows", "host"), ("etl.nightly-aggregation.executor-12", "1455", "x" * 90, "vm")
+    assert [columns_that_fit(columns, [row], width) for width in (200, 80, 60, 20)] == [4, 4, 2, 2]
 
 
 def test_spans_and_sizes_are_readable() -> None:

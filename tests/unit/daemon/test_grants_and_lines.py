@@ -6,8 +6,8 @@ import socket
 from pathlib import Path
 
 from speed.core.access import AccessPolicy
-from speed.daemon.app import ServiceNotifier
-from speed.daemon.host import MAX_LINE_CHARACTERS, LineSplitter, change_grants
+from speed.daemon.control import ServiceNotifier
+from speed.daemon.host import MAX_LINE_CHARACTERS, LineSplitter, RecordJoiner, change_grants
 
 
 def policy_after(old: list[str], new: list[str]) -> AccessPolicy:
@@ -45,6 +45,36 @@ def test_a_line_without_an_end_takes_bounded_memory() -> None:
     lines = [line for _ in range(100) for line in splitter.feed(b"x" * 1000)]
     assert lines
     assert all(len(line) <= MAX_LINE_CHARACTERS for line in lines)
+
+
+def records(*lines: str) -> list[tuple[str, bool]]:
+    joiner = RecordJoiner()
+    return [tuple(record) for record in (*joiner.feed(lines), *joiner.rest())]
+
+
+def test_the_lines_of_a_traceback_are_one_record() -> None:
+    head, frame, error = "Traceback (most recent call last):", '  File "a.py", line 1, in f', "ValueError: no"
+    chained = "During handling of the above exception, another exception occurred:"
+    assert records("before", head, frame, error, "after", "and on") == [
+        ("before", False),
+        (f"{head}\n{frame}\n{error}", True),
+        ("after", False),
+        ("and on", False),
+    ]
+    [(text, failed)] = records(head, frame, error, chained, head, frame, error)
+    assert (failed, text.count("\n")) == (True, 6)
+
+
+def test_a_stack_trace_of_java_is_one_record_with_its_message() -> None:
+    lines = ("java.lang.Error: no", "\tat shop.Main.f(Main.java:5)", "Caused by: java.io.IOException", "\t... 12 more")
+    assert records("before", *lines, "after") == [("before", False), ("\n".join(lines), True), ("after", False)]
+
+
+def test_of_a_long_traceback_the_first_lines_and_the_error_are_kept() -> None:
+    head, frames, error = "Traceback (most recent call last):", ["  " + "x" * 998] * 100, "RecursionError: deep"
+    [(text, failed)] = records(head, *frames, error)
+    assert (failed, text.startswith(head), text.endswith(error)) == (True, True, True)
+    assert len(text) <= MAX_LINE_CHARACTERS
 
 
 def test_the_service_manager_hears_of_readiness_and_life(tmp_path: Path) -> None:

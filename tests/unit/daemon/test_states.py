@@ -56,6 +56,21 @@ def test_a_process_asked_to_stop_is_never_restarted_whatever_the_policy() -> Non
         assert life(restart, Event.START, Event.STOP, end)[0] is ProcessState.STOPPED
 
 
+def test_a_process_that_hangs_is_ended_killed_if_need_be_and_started_again() -> None:
+    state, actions = life("always", Event.START, Event.HUNG, Event.TOO_SLOW, Event.EXITED_BADLY, Event.PAUSE_OVER)
+    assert state is ProcessState.STARTING
+    assert actions == [Action.SPAWN, Action.TERMINATE, Action.KILL, Action.PAUSE, Action.SPAWN]
+
+
+def test_a_process_that_hangs_is_not_started_again_where_the_policy_is_never() -> None:
+    assert life("never", Event.START, Event.REGISTERED, Event.HUNG, Event.EXITED_BADLY)[0] is ProcessState.ENDED
+
+
+def test_a_process_that_is_stopped_while_it_hangs_is_not_started_again() -> None:
+    state, _ = life("always", Event.START, Event.HUNG, Event.STOP, Event.EXITED_BADLY, Event.PAUSE_OVER)
+    assert state is ProcessState.STOPPED
+
+
 def test_from_every_state_the_way_to_stopped_is_short() -> None:
     for state in ProcessState:
         for event in (Event.STOP, Event.TOO_SLOW, Event.EXITED_BADLY):

@@ -38,6 +38,7 @@ from speed.message.keys import MessageKey, generate_key
 from speed.message.message_pb2 import MessageEnvelope, SchemaContext
 from speed.message.options import decode_batch, encode_batch, encode_batches
 from speed.message.protect import TrustedKeys, sign, verify
+from speed.wire import lazily
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.value import BATCH_TYPE
 from tests.unit.message.keys import key, opened, protected
@@ -142,6 +143,7 @@ def test_a_payload_that_is_shorter_than_it_says_is_refused(encoding: str) -> Non
 def test_without_cramjam_its_encodings_are_not_available(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = compress(encoding, b"payload")
     monkeypatch.setitem(sys.modules, "cramjam", None)
+    lazily.load.cache_clear()
     with pytest.raises(NotAvailableError, match="install"):
         compress(encoding, b"payload")
     with pytest.raises(NotAvailableError, match="install"):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from speed.errors import AccessDeniedError, ConfigurationError, StorageError, UnserialisableError
-from speed.node.topic import Topic
-from speed.wire.topic import BATCH_MESSAGES, due_ms, outgoing
+from speed.node.topic import Topic, due_ms
+from speed.wire.topic import BATCH_MESSAGES, outgoing
 
 DENIED = AccessDeniedError("not yet")
 

@@ -59,4 +59,14 @@ inline std::string not_allowed(std::string_view node, std::string_view caller) {
   return joined({"'", node, "' does not allow '", caller, "'; its owner must allow '", caller, "'"});
 }
 
+// NAME_TAKEN
+inline std::string name_taken(std::string_view node, std::string_view process, std::string_view host) {
+  return joined({"'", node, "' is held by process ", process, " on ", host, ": choose another name, or stop that node"});
+}
+
+// NAME_TAKEN
+inline std::string name_taken_here(std::string_view node) {
+  return joined({"'", node, "' is held by a node of this very process: close that one first, or choose another name"});
+}
+
 }  // namespace speed::core::texts

@@ -99,7 +99,7 @@ void Registrar::on_leave(Node::NodeHandler handler) {
 void Registrar::begin_watching() {
   if (watching_) return;
   watch_.watch();
-  view_.update(context_.registry->live_entries());
+  view_.update(context_.registry->surely_live_entries());
   watching_ = true;
 }
 
@@ -170,7 +170,7 @@ void Registrar::look() {
   try {
     const MutexLock guard(lock_);
     if (!watching_) return;
-    changes = view_.update(context_.registry->live_entries());
+    changes = view_.update(context_.registry->surely_live_entries());
   } catch (const StorageError&) {
     context_.stats.count(core::counters::registry_unlisted);  // what was seen last holds until the next look
     return;

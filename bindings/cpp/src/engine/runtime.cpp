@@ -383,7 +383,7 @@ NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds) {
   const double deadline = fs::monotonic_seconds() + timeout_seconds;
   const Workers::PlaceRelease released;
   while (true) {
-    const fs::EntryPtr entry = context.registry->live(target);
+    const fs::EntryPtr entry = context.registry->surely_live(target);
     if (entry != nullptr && entry->status == "online" && wire::grants(*entry, context.name)) return info_of(*entry);
     look_for_interruption();
     if (fs::monotonic_seconds() < deadline && !context.life.wait_for_end(wait_pause_seconds)) continue;

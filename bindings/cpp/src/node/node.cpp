@@ -381,7 +381,7 @@ Map Node::stats() const { return *runtime_->introspection.answer("STATS", runtim
 
 std::vector<NodeInfo> Node::nodes(const std::optional<std::string>& fabric) {
   std::vector<NodeInfo> found;
-  for (const wire::Entry& entry : open().context.registry->live_entries()) {
+  for (const wire::Entry& entry : open().context.registry->surely_live_entries()) {
     if (entry.status != "online") continue;
     if (!fabric || std::ranges::find(entry.fabrics, *fabric) != entry.fabrics.end()) {
       found.push_back(engine::info_of(entry));

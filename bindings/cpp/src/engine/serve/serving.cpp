@@ -291,7 +291,7 @@ wire::Buffer Serving::encoded(const ServedRequest& asked, Response response, std
     reply.clear();
   }
   const bool is_known = wire::is_call_code(response.error_code);
-  error = is_known ? response.error_code : "INTERNAL_ERROR";  // as others see it: nothing that a service made (S-14)
+  error = is_known ? response.error_code : "APPLICATION";  // as others see it: nothing that a service made (S-14)
   wire::encode_error(asked.key, is_known ? error : wire::travelling(response.error_code), response.error_message,
                      response.details, reply);
   return reply;

@@ -301,9 +301,11 @@ class Claiming {
         judged.verdict = again.verdict;
       }
       if (holder == nullptr) continue;
-      throw NameTakenError("'" + name_ + "' is held by process " + std::to_string(holder->pid) + " on " + holder->host +
-                           " (generation " + std::to_string(holder->generation) +
-                           "): choose another name, or stop that node");
+      const Identity own = registry_.observer();
+      const bool is_own =
+          holder->pid == own.pid && holder->pid_start == own.pid_start && holder->boot_id == own.boot_id;
+      throw NameTakenError(is_own ? core::texts::name_taken_here(name_)
+                                  : core::texts::name_taken(name_, std::to_string(holder->pid), holder->host));
     }
   }
 

@@ -52,8 +52,8 @@ std::unique_ptr<Registration> Registration::make(Registry& registry, const Setti
                             error.what() +
                             ": use the key of this root, or restore that file from a backup of the root");
   } catch (const std::system_error& error) {
-    throw RegistrationError("cannot register '" + settings.name + "': " + error.code().message() +
-                            ": make room in the root, or choose another");
+    throw StorageError("cannot register '" + settings.name + "': " + error.code().message() +
+                       ": make room in the root, or choose another");
   }
 }
 
@@ -210,7 +210,8 @@ void Registration::install(const std::string& data) {
     capacity_ = data.size();
   } catch (const std::system_error& error) {
     unlink(temporary.c_str());
-    throw RegistrationError("cannot publish the entry of '" + entry_.name + "': " + error.code().message());
+    throw StorageError("cannot publish the entry of '" + entry_.name + "': " + error.code().message() +
+                       ": make room in the root, or choose another");
   }
 }
 

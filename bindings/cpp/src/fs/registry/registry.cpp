@@ -206,11 +206,15 @@ void Registry::remember_gone(const std::string& name, const wire::Entry& entry) 
   found->second = std::move(known);
 }
 
-std::vector<wire::Entry> Registry::live_entries() {
+std::vector<wire::Entry> Registry::live_entries() { return listed(&Registry::live); }
+
+std::vector<wire::Entry> Registry::surely_live_entries() { return listed(&Registry::surely_live); }
+
+std::vector<wire::Entry> Registry::listed(EntryPtr (Registry::*reader)(const std::string&)) {
   std::vector<wire::Entry> entries;
   std::unordered_set<std::string> seen;
   for_each([&](const std::string& name) {
-    if (const EntryPtr entry = live(name)) entries.push_back(*entry);
+    if (const EntryPtr entry = (this->*reader)(name)) entries.push_back(*entry);
     const MutexLock guard(lock_);
     if (known_.contains(name)) seen.insert(name);
   });

@@ -46,6 +46,7 @@ class Registry {
   EntryPtr live(const std::string& name);
   EntryPtr surely_live(const std::string& name);  // looks at its process, however young its heartbeat is
   std::vector<wire::Entry> live_entries();  // sorted by name; StorageError where they cannot be listed
+  std::vector<wire::Entry> surely_live_entries();  // likewise, and their processes are looked at
 
   // The entry of `name` if it was live, online and allowed `sender` at most 1 ms ago. Null says only that
   // somebody must look more closely before refusing.
@@ -68,6 +69,8 @@ class Registry {
   const Identity& observer() const { return observer_; }
 
  private:
+  std::vector<wire::Entry> listed(EntryPtr (Registry::*reader)(const std::string&));
+
   // What was read under one stamp of an entry file, and since when it is unchanged.
   struct Known {
     std::int64_t inode = 0;

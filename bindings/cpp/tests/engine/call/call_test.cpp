@@ -278,7 +278,7 @@ TEST_F(CallTest, stats_tell_the_code_of_the_last_error_and_not_what_a_caller_sen
     return row == nullptr ? Value() : *row->as<Map>().find("lastError");
   };
   EXPECT_TRUE(eventually([&] { return last_error("bad") == Value("EXECUTION_FAILED"); }));
-  EXPECT_TRUE(eventually([&] { return last_error("own") == Value("INTERNAL_ERROR"); }));
+  EXPECT_TRUE(eventually([&] { return last_error("own") == Value("APPLICATION"); }));
 }
 
 TEST_F(CallTest, the_message_of_a_failure_acts_on_no_terminal_w_19) {

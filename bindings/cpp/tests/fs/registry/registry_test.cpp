@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 
 #include "few_files.hpp"
@@ -38,6 +41,23 @@ TEST_F(RegistryTest, a_directory_that_cannot_be_listed_is_not_empty_r_20) {
     EXPECT_THROW(registry_.remove_stale(), StorageError);
   }
   EXPECT_EQ(registry_.live_entries().size(), 1U);
+}
+
+TEST_F(RegistryTest, a_listing_leaves_out_who_was_killed_however_young_its_heartbeat_is_r_8) {
+  const auto billing = registered("billing");
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    Registry own(root_.path, ring_);
+    const auto worker = Registration::make(own, {"worker", 30'000, 5'000, {}, {}, "c++"}, [](const Won&) {});
+    raise(SIGKILL);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(registry_.live_entries().size(), 2U) << "a sender need not look";
+  const std::vector<wire::Entry> live = registry_.surely_live_entries();
+  ASSERT_EQ(live.size(), 1U);
+  EXPECT_EQ(live.front().name, "billing");
+  EXPECT_EQ(registry_.live_entries().size(), 1U) << "who was not found stays gone";
 }
 
 TEST_F(RegistryTest, an_entry_that_cannot_be_opened_counts_as_it_was_read_last_r_20) {

@@ -250,7 +250,7 @@ class CallTest extends TwoNodes {
         assertThrows(ApplicationException.class, () -> call("own"));
         Map<?, ?> services = (Map<?, ?>) analytics.stats("billing").get("services");
         assertEquals("EXECUTION_FAILED", ((Map<?, ?>) services.get("odd")).get("lastError"));
-        assertEquals("INTERNAL_ERROR", ((Map<?, ?>) services.get("own")).get("lastError"));
+        assertEquals("APPLICATION", ((Map<?, ?>) services.get("own")).get("lastError"));
     }
 
     /** W-19: it is printed and logged by programs that do not think of it. */

@@ -57,7 +57,7 @@ public final class CallErrors {
 
     /** The code for statistics: what a service chose itself may tell what a caller sent. */
     public static String contractsCode(String travelled) {
-        return ServiceCode.isContracts(travelled) ? travelled : "INTERNAL_ERROR";
+        return ServiceCode.isContracts(travelled) ? travelled : "APPLICATION";
     }
 
     private static Execution executionOf(CallException error) {

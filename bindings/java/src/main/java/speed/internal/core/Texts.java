@@ -53,4 +53,15 @@ public final class Texts {
     public static String notAllowed(String node, String caller) {
         return "'" + node + "' does not allow '" + caller + "'; its owner must allow '" + caller + "'";
     }
+
+    /** NAME_TAKEN. */
+    public static String nameTaken(String node, String process, String host) {
+        return "'" + node + "' is held by process " + process + " on " + host
+                + ": choose another name, or stop that node";
+    }
+
+    /** NAME_TAKEN. */
+    public static String nameTakenHere(String node) {
+        return "'" + node + "' is held by a node of this very process: close that one first, or choose another name";
+    }
 }

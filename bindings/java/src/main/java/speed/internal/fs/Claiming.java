@@ -122,10 +122,11 @@ public final class Claiming {
         if (entry == null || seen.verdict() == Lease.Verdict.STALE || ThisProcess.isGone(entry.process())) {
             return entry;
         }
+        Entry.Process holder = entry.process();
         throw new NameTakenException(
-                "'" + name + "' is held by process " + entry.process().pid() + " on "
-                        + entry.process().host() + " (generation " + entry.generation()
-                        + "): choose another name, or stop that node");
+                holder.equals(ThisProcess.identity())
+                        ? Texts.nameTakenHere(name)
+                        : Texts.nameTaken(name, String.valueOf(holder.pid()), holder.host()));
     }
 
     /**

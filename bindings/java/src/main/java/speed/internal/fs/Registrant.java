@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.function.Consumer;
 import speed.errors.LeaseLostException;
 import speed.errors.RegistrationException;
+import speed.errors.StorageException;
 import speed.errors.WireException;
 import speed.internal.core.Lease;
 import speed.internal.fs.Claiming.WonClaim;
@@ -54,7 +55,7 @@ public record Registrant(
         try {
             return new Claiming(registry, name, late, true).win(Claimant.starting(lease, ephemeral));
         } catch (PosixException error) {
-            throw new RegistrationException("cannot claim '" + name + "': " + error.getMessage());
+            throw new StorageException("cannot claim '" + name + "': " + error.getMessage(), 0);
         } catch (WireException altered) {
             throw new RegistrationException(
                     "cannot claim '" + name + "': " + Names.claimsDirectory(registry.root()) + "/"

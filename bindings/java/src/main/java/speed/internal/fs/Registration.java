@@ -3,7 +3,6 @@ package speed.internal.fs;
 import java.util.List;
 import java.util.function.UnaryOperator;
 import speed.errors.LeaseLostException;
-import speed.errors.RegistrationException;
 import speed.errors.SpeedException;
 import speed.errors.StorageException;
 import speed.internal.GuardedBy;
@@ -187,7 +186,7 @@ public final class Registration {
                 throw lost("generation " + newest + " was claimed");
             }
         } catch (PosixException error) {
-            throw new RegistrationException("cannot read the claims of '" + entry.name() + "': " + error.getMessage());
+            throw new StorageException("cannot read the claims of '" + entry.name() + "': " + error.getMessage(), 0);
         }
     }
 
@@ -210,8 +209,7 @@ public final class Registration {
         } catch (PosixException error) {
             Posix.close(file);
             Posix.removeQuietly(temporary);
-            throw new RegistrationException(
-                    "cannot publish the entry of '" + entry.name() + "': " + error.getMessage());
+            throw new StorageException("cannot publish the entry of '" + entry.name() + "': " + error.getMessage(), 0);
         }
         Posix.close(descriptor);
         descriptor = file;

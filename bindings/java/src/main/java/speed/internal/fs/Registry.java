@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.function.Predicate;
 import speed.errors.StorageException;
 import speed.errors.WireException;
@@ -319,10 +320,19 @@ public final class Registry {
 
     /** Entries of nodes that may be alive, sorted by name; StorageException where they cannot be listed. */
     public List<Entry> liveEntries() {
+        return entries(this::live);
+    }
+
+    /** Likewise, their processes looked at even while their heartbeats are young. */
+    public List<Entry> surelyLiveEntries() {
+        return entries(this::surelyLive);
+    }
+
+    private List<Entry> entries(Function<String, Entry> look) {
         List<Entry> entries = new ArrayList<>();
         Set<String> seen = new HashSet<>();
         forEachName(name -> {
-            Entry entry = live(name);
+            Entry entry = look.apply(name);
             if (entry != null) {
                 entries.add(entry);
             }

@@ -37,7 +37,7 @@ public final class RegistryWatch {
         this.changed = changed;
         hints = watch(Names.registryDirectory(registry.root()));
         try {
-            view.update(registry.liveEntries());
+            view.update(registry.surelyLiveEntries());
         } catch (StorageException unseen) {
             close(hints);
             throw unseen;
@@ -64,7 +64,7 @@ public final class RegistryWatch {
     private void run() {
         while (awaitHint()) {
             try {
-                view.update(registry.liveEntries()).forEach(changed);
+                view.update(registry.surelyLiveEntries()).forEach(changed);
             } catch (StorageException unseen) {
                 LOG.warn("what was seen last counts until the next look: {}", unseen.getMessage());
             } catch (RuntimeException error) {

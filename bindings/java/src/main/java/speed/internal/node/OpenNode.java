@@ -217,7 +217,7 @@ final class OpenNode implements Node {
     @Override
     public List<NodeInfo> nodes() {
         checkOpen();
-        return runtime.context().registry.liveEntries().stream()
+        return runtime.context().registry.surelyLiveEntries().stream()
                 .filter(entry -> !entry.isLeaving())
                 .map(OpenNode::info)
                 .toList();
@@ -234,7 +234,7 @@ final class OpenNode implements Node {
     private NodeInfo awaited(String target, Duration timeout) {
         long deadline = System.nanoTime() + timeout.toNanos();
         while (true) {
-            Entry entry = runtime.context().registry.live(target);
+            Entry entry = runtime.context().registry.surelyLive(target);
             if (entry != null && !entry.isLeaving() && !entry.isStarting() && entry.grants(name())) {
                 return info(entry);
             }

@@ -23,6 +23,7 @@ import org.junit.jupiter.api.io.TempDir;
 import speed.errors.LeaseLostException;
 import speed.errors.NameTakenException;
 import speed.errors.RegistrationException;
+import speed.errors.StorageException;
 import speed.errors.WireException;
 import speed.internal.fs.Registry.EntryFile;
 import speed.internal.wire.Entry;
@@ -106,12 +107,10 @@ class ClaimsTest {
     /** no entry will follow it, so it must not keep the name for a lease. */
     @Test
     void aClaimThatIsNotOnTheDiskIsGivenBack() throws PosixException {
-        FailingCall.during(
-                "fsync", PosixException.ENOSPC, () -> assertThrows(RegistrationException.class, this::register));
+        FailingCall.during("fsync", PosixException.ENOSPC, () -> assertThrows(StorageException.class, this::register));
         assertTrue(Claim.isReleased(root.toString(), "billing", 1).orElseThrow());
         assertEquals(2, register().entry().generation());
-        FailingCall.during(
-                "openat", PosixException.EMFILE, () -> assertThrows(RegistrationException.class, this::register));
+        FailingCall.during("openat", PosixException.EMFILE, () -> assertThrows(StorageException.class, this::register));
     }
 
     @Test

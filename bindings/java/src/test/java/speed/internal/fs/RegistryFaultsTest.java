@@ -27,7 +27,6 @@ import org.junit.jupiter.api.io.TempDir;
 import speed.Node;
 import speed.errors.LeaseLostException;
 import speed.errors.NameTakenException;
-import speed.errors.RegistrationException;
 import speed.errors.SpeedException;
 import speed.errors.StorageException;
 import speed.internal.core.RegistryView;
@@ -190,7 +189,7 @@ class RegistryFaultsTest {
                 PosixException.EIO,
                 readingAnEntry,
                 () -> assertEquals(
-                        RegistrationException.class,
+                        StorageException.class,
                         assertThrows(SpeedException.class, this::register).getClass()));
         assertThrows(NameTakenException.class, this::register);
     }
@@ -325,7 +324,7 @@ class RegistryFaultsTest {
                 "getdents64",
                 PosixException.EIO,
                 this::isPublished,
-                () -> assertThrows(RegistrationException.class, this::register));
+                () -> assertThrows(StorageException.class, this::register));
         assertFalse(isPublished());
         assertTrue(Claim.isReleased(root.toString(), "billing", 1).orElseThrow());
         assertEquals(0, openInRegistry());

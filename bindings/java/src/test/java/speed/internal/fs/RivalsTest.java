@@ -168,6 +168,15 @@ class RivalsTest {
         assertEquals(3, register());
     }
 
+    /** a sender need not look at the process of a node whose heartbeat is young; a listing does. */
+    @Test
+    void aListingLeavesOutWhoWasKilledHoweverYoungItsHeartbeatIs() throws IOException {
+        publish(1, process(GONE, ThisProcess.bootId()), Posix.monotonicMs() + WATCHED);
+        assertEquals(List.of(), registry.surelyLiveEntries());
+        publish(2, ThisProcess.identity(), Posix.monotonicMs() + WATCHED);
+        assertEquals(1, registry.surelyLiveEntries().size());
+    }
+
     /** the claim that was listed last may not be the newest where views are old. */
     @Test
     void aGenerationBelowANewerClaimIsGivenBack() throws IOException {

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from speed.core.hints import checked_seconds, milliseconds
 from speed.engine.python.serving import Withdrawal
 from speed.errors import ConfigurationError
 from speed.message.audit import TokenVerifier
 from speed.message.keystore import KeyStore
 from speed.segment.reassembly import Limits
-from speed.wire.text import checked_seconds, milliseconds
 
 ODD = [math.nan, math.inf, -math.inf, 1e9, "5", None]
 

@@ -1,0 +1,162 @@
+"""speedd asked and told through the socket in its root."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import speed
+from speed.daemon.control import ask
+from tests.system.daemon.speedds import HEAD, ONE, PATIENCE, Speedd
+
+pytestmark = pytest.mark.system
+
+CRASHING = '[[process]]\nname = "bad"\nentry = "svc:crashing"\n'
+
+
+def told(speedd: Speedd, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "speed.daemon", words[0], "-c", str(speedd.file), *words[1:]]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+
+
+def status(speedd: Speedd) -> dict[str, Any]:
+    return dict(json.loads(told(speedd, "status", "--json").stdout))
+
+
+def test_the_status_of_a_speedd_without_trouble_is_that_it_is_ready(start: Callable[..., Speedd]) -> None:
+    speedd = start(ONE)
+    speedd.until("ready")
+    found = told(speedd, "status")
+    assert found.returncode == 0
+    assert found.stdout.startswith(f"speedd: ready, pid {speedd.process.pid}")
+    assert "  one: running, pid " in found.stdout
+
+
+def test_the_status_names_what_is_wrong_first_with_its_cure(start: Callable[..., Speedd]) -> None:
+    speedd = start(ONE + CRASHING)
+    speedd.until("process_restarts", process="bad")
+    found = told(speedd, "status")
+    assert found.returncode == 1
+    first, cure = found.stdout.splitlines()[:2]
+    assert first.startswith("! process bad is ")
+    assert "`speedd restart bad`" in cure
+    assert status(speedd)["ready"] is False
+
+
+def test_a_refused_reload_fails_with_the_reason_and_stays_in_the_status_until_one_is_taken(
+    start: Callable[..., Speedd],
+) -> None:
+    speedd = start(ONE)
+    speedd.until("ready")
+    speedd.file.write_text(HEAD + ONE + "restart = 5\n")
+    refused = told(speedd, "reload")
+    assert refused.returncode == 3
+    assert "restart: 5 is not possible" in refused.stderr
+    assert any("restart: 5 is not possible" in trouble["what"] for trouble in status(speedd)["troubles"])
+    speedd.file.write_text(HEAD + ONE)
+    assert told(speedd, "reload").returncode == 0
+    assert status(speedd)["troubles"] == []
+
+
+def test_the_service_manager_learns_that_a_reload_was_refused(start: Callable[..., Speedd], directory: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(directory / "notify"))
+        manager.settimeout(PATIENCE)
+        speedd = start(ONE, {"NOTIFY_SOCKET": str(directory / "notify")})
+        while not manager.recv(4000).startswith(b"READY=1"):
+            pass
+        speedd.file.write_text("[node]\nallow = 5\n")
+        speedd.reload()
+        while not (line := manager.recv(4000)).startswith(b"READY=1"):
+            pass
+        assert b"STATUS=the reload was refused: " in line
+
+
+def test_a_process_is_restarted_by_its_name_and_serves_when_the_command_returns(
+    start: Callable[..., Speedd], client: speed.Node
+) -> None:
+    speedd = start(ONE)
+    speedd.until("ready")
+    first = client.call("one", "pid")
+    assert told(speedd, "restart", "one").returncode == 0
+    assert client.call("one", "pid") != first
+    [process] = status(speedd)["processes"]
+    assert (process["state"], process["starts"]) == ("running", 2)
+
+
+def test_a_process_that_waits_for_its_restart_is_started_at_once(start: Callable[..., Speedd]) -> None:
+    speedd = start(CRASHING)
+    speedd.until("process_restarts", process="bad", after_seconds=2.0)
+    starts = status(speedd)["processes"][0]["starts"]
+    ask(str(speedd.file.parent / "root"), {"do": "restart", "name": "bad"})
+    assert speedd.until("process_started", process="bad", start=starts + 1)
+
+
+def test_a_name_that_no_process_has_is_refused(start: Callable[..., Speedd]) -> None:
+    speedd = start(ONE)
+    speedd.until("ready")
+    found = told(speedd, "restart", "nobody")
+    assert found.returncode == 3
+    assert "it has one" in found.stderr
+
+
+def test_stop_returns_when_speedd_has_ended(start: Callable[..., Speedd]) -> None:
+    speedd = start(ONE)
+    speedd.until("ready")
+    assert told(speedd, "stop").returncode == 0
+    assert speedd.process.wait(timeout=PATIENCE) == 0
+    gone = told(speedd, "status")
+    assert "no speedd serves the root" in gone.stderr
+    assert not (speedd.file.parent / "root" / ".speedd.socket").exists()
+
+
+def test_who_connects_and_says_nothing_or_nonsense_holds_nobody_up(
+    start: Callable[..., Speedd], directory: Path
+) -> None:
+    speedd = start(ONE)
+    speedd.until("ready")
+    place = directory / "root" / ".speedd.socket"
+    assert place.stat().st_mode & 0o777 == 0o600
+    silent = [socket.socket(socket.AF_UNIX) for _ in range(3)]
+    fd = os.open(place.parent, os.O_PATH)
+    try:
+        for connection, words in zip(silent, (b"", b"nonsense\n", b"[1]\n"), strict=True):
+            connection.connect(f"/proc/self/fd/{fd}/{place.name}")
+            connection.sendall(words)
+        assert status(speedd)["ready"] is True
+        assert ask(str(directory / "root"), {"do": "dance"})["error"]
+    finally:
+        os.close(fd)
+        for connection in silent:
+            connection.close()
+
+
+def test_a_frozen_speedd_is_said_not_to_answer(start: Callable[..., Speedd], directory: Path) -> None:
+    speedd = start(ONE)
+    speedd.until("ready")
+    speedd.process.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(speed.RootError, match="did not answer"):
+            ask(str(directory / "root"), {"do": "status"}, 0.5)
+    finally:
+        speedd.process.send_signal(signal.SIGCONT)
+
+
+def test_a_speedd_that_was_killed_leaves_a_socket_that_hinders_nobody(start: Callable[..., Speedd]) -> None:
+    first = start(ONE)
+    first.until("ready")
+    first.process.kill()
+    first.process.wait()
+    assert "no speedd serves" in told(first, "status").stderr
+    second = start(ONE)
+    second.until("ready")
+    assert status(second)["pid"] == second.process.pid
