@@ -56,7 +56,7 @@ from speed.errors import (
 )
 
 if TYPE_CHECKING:
-    from speed.core.services import Request, Response, Service
+    from speed.core.services import Request, Response, Service, ServiceError
     from speed.engine.message import Message, Published
     from speed.engine.options import Retry
     from speed.engine.tracing import current_trace, trace, traced
@@ -83,6 +83,7 @@ _LATER = {
     "Request": "speed.core.services",
     "Response": "speed.core.services",
     "Service": "speed.core.services",
+    "ServiceError": "speed.core.services",
     "Entry": "speed.wire.entry",
     "Column": "speed.wire.column",
     "AuditLog": "speed.message.audit",
@@ -182,6 +183,7 @@ __all__ = [
     "SegmentStoreError",
     "SegmentsLostError",
     "Service",
+    "ServiceError",
     "ServiceExistsError",
     "ServiceNotFoundError",
     "SpeedError",

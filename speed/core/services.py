@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from speed.core.access import AccessPolicy
 from speed.core.calls import checked_code, is_code
-from speed.core.hints import Misfit, compile_hint
+from speed.core.hints import Hint, Misfit, compile_hint
 from speed.core.log import logger
 from speed.core.signatures import Parameters, brief, compile_parameters, summary_of, travelling
 from speed.errors import (
@@ -224,6 +226,68 @@ class ServiceOptions(NamedTuple):
 
 
 DEFAULT_OPTIONS = ServiceOptions()
+
+
+_DECLARED: dict[str, type[ServiceError]] = {}
+"""Errors that this program's services and callers know as classes, by code."""
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class ServiceError(ApplicationError):
+    """Base of a service's own errors that have fields. A service raises one, and its callers catch the same class::
+
+        class InsufficientFunds(speed.ServiceError):
+            '''There is not enough money.'''
+
+            balance: Decimal
+            needed: Decimal
+
+
+        raise InsufficientFunds(balance=balance, needed=amount)
+
+    Its code is the name in capitals, ``INSUFFICIENT_FUNDS``, unless the class has another ``code``; the fields travel as
+    ``details``. Who does not have the class gets ApplicationError with both, in each language. Raises
+    ConfigurationError for a code that no service may give, or that another class of this program has.
+    """
+
+    def __init_subclass__(cls, **how: Any) -> None:
+        super().__init_subclass__(**how)
+        cls.code = checked_code(vars(cls).get("code") or _WORDS.sub("_", cls.__name__.removesuffix("Error")).upper())
+        known = _DECLARED.setdefault(cls.code, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ConfigurationError(
+                f"{known.__qualname__} and {cls.__qualname__} have one code, {cls.code}: set `code`"
+            )
+        _DECLARED[cls.code] = cls  # a cell of a notebook that is run again
+
+    def __init__(self, message: str = "", /, **fields: Any) -> None:
+        """Raises TypeError for fields that the class does not declare, and for those that are missing."""
+        wanted = typing.get_type_hints(type(self)).keys() - typing.get_type_hints(ServiceError).keys()
+        if odd := wanted.symmetric_difference(fields):
+            raise TypeError(f"{type(self).__name__} has the fields {sorted(wanted)}: look at {sorted(odd)}")
+        super().__init__(type(self).code, message or summary_of(type(self)), fields)
+        self.__dict__.update(fields)
+
+    @classmethod
+    def fields(cls) -> dict[str, Hint]:
+        """The checks of its fields. Raises ConfigurationError for a hint that nobody can check."""
+        own = typing.get_type_hints(ServiceError)
+        hints = {name: hint for name, hint in typing.get_type_hints(cls).items() if name not in own}
+        return {name: compile_hint(hint, f"{cls.__name__}.{name}") for name, hint in hints.items()}
+
+
+def as_declared(error: SpeedError) -> SpeedError:
+    """An error that a service answered with as the class that this program has for its code, if it fits that."""
+    kind = _DECLARED.get(error.code) if type(error) is ApplicationError else None
+    if kind is None:
+        return error
+    try:
+        fields = {name: hint.take(error.details[name]) for name, hint in kind.fields().items()}
+        made = kind(str(error), **fields)
+    except Exception:  # other fields than the class has: of another version, or of another service
+        return error
+    made.execution, made.node, made.service = error.execution, error.node, error.service
+    return made
 
 
 class Registered(NamedTuple):

@@ -14,6 +14,7 @@ from speed.core import counters
 from speed.core.calls import Unread, call_error, raised, ran_before
 from speed.core.hints import checked_seconds
 from speed.core.log import logger
+from speed.core.services import as_declared
 from speed.engine import threads
 from speed.engine.workers import place_given_up
 from speed.errors import Execution, ForkedNodeError, InternalError, SpeedError, WireError
@@ -227,7 +228,7 @@ class CallFuture(Future[Any]):
             if isinstance(outcome, SpeedError):
                 error = raised(outcome, Execution.MAY_HAVE_RUN)
                 error.node, error.service = callee
-                self.set_exception(error)
+                self.set_exception(as_declared(error))
             else:
                 self._set_read(as_views(outcome) if self.views else outcome)
         except InvalidStateError:

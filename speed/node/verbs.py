@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from speed.core.hints import by_name, each, function, in_seconds, is_type, number, several, text, texts
-from speed.core.services import Service, ServiceOptions, as_service, result_reader
+from speed.core.services import Service, ServiceOptions, as_declared, as_service, result_reader
 from speed.core.signatures import Description, described
 from speed.engine import Engine
 from speed.engine.event_loop import Awaited, EventLoop, Receiving, is_async
@@ -151,7 +151,10 @@ class Verbs:
             return call(request) if retry is None else self._repeated(call, request, retry)
         except SpeedError as error:
             error.node, error.service = target, service
-            raise
+            declared = as_declared(error)
+            if declared is error:
+                raise
+            raise declared from None
 
     def _repeated(self, call: Callable[[CallRequest], Any], request: CallRequest, retry: Retry) -> Any:
         attempts = self._attempts(request.target, request.timeout, retry)
