@@ -245,8 +245,8 @@ class ServiceError(ApplicationError):
 
         raise InsufficientFunds(balance=balance, needed=amount)
 
-    Its code is the name in capitals, ``INSUFFICIENT_FUNDS``, unless the class has another ``code``; the fields travel as
-    ``details``. Who does not have the class gets ApplicationError with both, in each language. Raises
+    Its code is the name in capitals, ``INSUFFICIENT_FUNDS``, unless the class has another ``code``; the fields travel
+    as ``details``. Who does not have the class gets ApplicationError with both, in each language. Raises
     ConfigurationError for a code that no service may give, or that another class of this program has.
     """
 
@@ -278,8 +278,8 @@ class ServiceError(ApplicationError):
 
 def as_declared(error: SpeedError) -> SpeedError:
     """An error that a service answered with as the class that this program has for its code, if it fits that."""
-    kind = _DECLARED.get(error.code) if type(error) is ApplicationError else None
-    if kind is None:
+    kind = _DECLARED.get(error.code)
+    if kind is None or not isinstance(error, ApplicationError) or isinstance(error, ServiceError):
         return error
     try:
         fields = {name: hint.take(error.details[name]) for name, hint in kind.fields().items()}

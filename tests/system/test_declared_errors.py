@@ -42,11 +42,8 @@ def test_a_caller_catches_the_class_that_the_service_raised(node: Make, engine: 
     with pytest.raises(InsufficientFunds) as failed:
         shop.call("bank", "pay", {"amount": Decimal("5.50")})
     error = failed.value
-    assert (error.code, error.balance, error.account.since) == (
-        "INSUFFICIENT_FUNDS",
-        Decimal("4.50"),
-        date(2026, 11, 25),
-    )
+    assert (error.code, error.balance) == ("INSUFFICIENT_FUNDS", Decimal("4.50"))
+    assert error.account.since == date(2026, 11, 25)
     assert "There is not enough money." in str(error)
     assert (error.node, error.service, error.execution) == ("bank", "pay", speed.Execution.RAN)
     assert isinstance(shop.submit("bank", "pay", {"amount": Decimal(5)}).exception(), InsufficientFunds)
@@ -57,7 +54,7 @@ def test_who_does_not_have_the_class_gets_its_code_and_its_fields(node: Make, mo
     bank.register("pay", pay)
     monkeypatch.delitem(_DECLARED, "INSUFFICIENT_FUNDS")
     with pytest.raises(speed.ApplicationError) as failed:
-        shop.call("bank", "pay", {"amount": 5})
+        shop.call("bank", "pay", {"amount": Decimal(5)})
     assert type(failed.value) is speed.ApplicationError
     assert failed.value.details == {"balance": "4", "account": {"owner": "ada", "since": "2026-11-25"}}
 
