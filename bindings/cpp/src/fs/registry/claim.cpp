@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/texts.hpp"
 #include "fs/clock.hpp"
 #include "fs/files.hpp"
 #include "fs/lane/lane_state.hpp"

@@ -6,6 +6,7 @@ import speed.errors.NameTakenException;
 import speed.errors.RegistrationException;
 import speed.internal.core.Lease;
 import speed.internal.core.Log;
+import speed.internal.core.Texts;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.Limits;
