@@ -163,7 +163,7 @@ class SPEED_EXPORT ServiceDescription {
     result_ = detail::schema_of<T>();
     return *this;
   }
-  // Takes columns, one value for each row.
+  // Takes columns, one value for each row: a column is not checked by what is declared for a value.
   ServiceDescription& columns() {
     columns_ = true;
     return *this;

@@ -205,6 +205,7 @@ void ServiceDescription::check(const Request& request) const {
       for (const Parameter& one : parameters_) possible += (possible.empty() ? "" : ", ") + one.name;
       refuse(name, "unknown argument '" + name + "'; there are " + (possible.empty() ? "none" : possible));
     }
+    if (columns_ && member.value.get_if<Column>() != nullptr) continue;  // the service looks at each row
     try {
       known->check(member.value);
     } catch (const ConversionError& error) {

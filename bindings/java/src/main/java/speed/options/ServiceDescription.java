@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import speed.Request;
+import speed.columns.Column;
 import speed.errors.ConfigurationException;
 import speed.errors.InvalidArgumentsException;
 import speed.internal.wire.Conversion;
@@ -108,7 +109,7 @@ public final class ServiceDescription {
     }
 
     /**
-     * A service that takes columns, one value for each row.
+     * A service that takes columns, one value for each row: a column is not checked by what is declared for a value.
      *
      * @return such a description
      */
@@ -189,7 +190,9 @@ public final class ServiceDescription {
                     .filter(one -> one.name().equals(given.getKey()))
                     .findFirst()
                     .orElseThrow(() -> unknown(request, given.getKey()));
-            check(request, known, given.getValue());
+            if (!columns || !(given.getValue() instanceof Column)) { // the service looks at each row
+                check(request, known, given.getValue());
+            }
         }
         for (Parameter one : parameters) {
             if (one.required() && !request.arguments().containsKey(one.name()) && one.type() != Optional.class) {
