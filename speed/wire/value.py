@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -354,7 +355,7 @@ def formed(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return list(value)
     if is_dataclass(kind):
-        return {one.name: getattr(value, one.name) for one in fields(kind)}
+        return {name: getattr(value, name) for name in _fields_of(kind)}
     if isinstance(value, PurePath):
         return str(value)
     if hasattr(kind, "__struct_config__"):  # of msgspec
@@ -373,6 +374,11 @@ def as_views(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: as_views(one) for key, one in value.items()}
     return value
+
+
+@lru_cache(maxsize=1024)
+def _fields_of(kind: Any) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))
 
 
 def member_form(member: enum.Enum) -> Any:
