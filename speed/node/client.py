@@ -18,8 +18,9 @@ from speed.errors import ConfigurationError, InvalidArgumentsError
 from speed.wire.text import describe
 
 if TYPE_CHECKING:
+    from speed.aio import AsyncNode
     from speed.engine.options import Retry
-    from speed.node.node import Node
+    from speed.node.verbs import Verbs
 
 
 class Method:
@@ -80,7 +81,16 @@ class Method:
 class Client:
     """The services of one node as the methods of a protocol. Thread-safe."""
 
-    def __init__(self, node: Node, protocol: Any, target: str, timeout: float | None, retry: Retry | None) -> None:
+    def __init__(
+        self,
+        node: Verbs,
+        aio: Callable[[], AsyncNode],
+        protocol: Any,
+        target: str,
+        timeout: float | None,
+        retry: Retry | None,
+    ) -> None:
+        self._aio = aio
         self._node, self._target, self._timeout, self._retry = node, target, timeout, retry
         self._methods = methods_of(protocol)
         self._protocol = protocol
@@ -110,7 +120,7 @@ class Client:
         if not self._is_checked:
             await asyncio.to_thread(self._check)
         how: dict[str, Any] = {"timeout": self._timeout, "returns": method.returns, "retry": self._retry}
-        return await self._node.aio.call(self._target, method.name, named, **how)
+        return await self._aio().call(self._target, method.name, named, **how)
 
     def _check(self) -> None:
         """Once, when the first method is called; again while the node cannot be asked."""

@@ -178,7 +178,7 @@ class Node(Verbs):
         """
         from speed.node.client import Client
 
-        return Client(self, protocol, text("node", target), timeout, retry)  # type: ignore[return-value]
+        return Client(self, lambda: self.aio, protocol, text("node", target), timeout, retry)  # type: ignore[return-value]
 
     # --- topics ---
     def topic(self, name: str, *, host: str = "speedd.topics") -> Topic:
