@@ -384,7 +384,7 @@ def describe_service(name: str, service: Any, how: ServiceOptions) -> Mapping[st
     inner = getattr(service, "described", service)
     parameters = inner.parameters if isinstance(inner, FunctionService) else None
     hints = {} if parameters is None else parameters.hints
-    told = {
+    described = {
         "name": name,
         "summary": summary_of(inner.function if isinstance(inner, FunctionService) else type(inner)),
         "version": how.version[:MAX_SUMMARY_CHARACTERS],
@@ -392,7 +392,7 @@ def describe_service(name: str, service: Any, how: ServiceOptions) -> Mapping[st
         "idempotent": how.idempotent,
         "columns": getattr(service, "takes_columns", any(Column in (one.kinds or ()) for one in hints.values())),
     }
-    return travelling(told, parameters)
+    return travelling(described, parameters)
 
 
 def run(service: Service, request: Request) -> Response:

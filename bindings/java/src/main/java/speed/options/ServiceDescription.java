@@ -5,7 +5,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import speed.Request;
 import speed.columns.Column;
 import speed.errors.ConfigurationException;
 import speed.errors.InvalidArgumentsException;
@@ -178,46 +177,47 @@ public final class ServiceDescription {
     /**
      * Refuses arguments that are not as declared; nothing where no parameters are.
      *
-     * @param request a call of the service
+     * @param service its name
+     * @param arguments of one call
      * @throws InvalidArgumentsException naming the first argument that is unknown, missing or of another type
      */
-    public void check(Request request) {
+    public void check(String service, Map<String, Object> arguments) {
         if (parameters == null) {
             return;
         }
-        for (Map.Entry<String, Object> given : request.arguments().entrySet()) {
+        for (Map.Entry<String, Object> given : arguments.entrySet()) {
             Parameter known = parameters.stream()
                     .filter(one -> one.name().equals(given.getKey()))
                     .findFirst()
-                    .orElseThrow(() -> unknown(request, given.getKey()));
+                    .orElseThrow(() -> unknown(service, given.getKey()));
             if (!columns || !(given.getValue() instanceof Column)) { // the service looks at each row
-                check(request, known, given.getValue());
+                check(service, known, given.getValue());
             }
         }
         for (Parameter one : parameters) {
-            if (one.required() && !request.arguments().containsKey(one.name()) && one.type() != Optional.class) {
+            if (one.required() && !arguments.containsKey(one.name()) && one.type() != Optional.class) {
                 throw new InvalidArgumentsException(
-                        request.service() + ": argument '" + one.name() + "' is missing",
+                        service + ": argument '" + one.name() + "' is missing",
                         Map.of("argument", one.name()));
             }
         }
     }
 
-    private static void check(Request request, Parameter parameter, Object value) {
+    private static void check(String service, Parameter parameter, Object value) {
         try {
             Conversion.to(parameter.type(), value, "argument '" + parameter.name() + "'");
         } catch (Mismatch misfit) {
             throw new InvalidArgumentsException(
-                    request.service() + ": " + misfit.getMessage(),
+                    service + ": " + misfit.getMessage(),
                     Map.of("argument", parameter.name(), "expected", misfit.expected(), "given", misfit.given()));
         }
     }
 
-    private InvalidArgumentsException unknown(Request request, String name) {
+    private InvalidArgumentsException unknown(String service, String name) {
         String possible =
                 String.join(", ", parameters.stream().map(Parameter::name).toList());
         return new InvalidArgumentsException(
-                request.service() + ": argument '" + name + "' is unknown; there are "
+                service + ": argument '" + name + "' is unknown; there are "
                         + (possible.isEmpty() ? "none" : possible),
                 Map.of("argument", name));
     }

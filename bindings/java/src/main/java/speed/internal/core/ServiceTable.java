@@ -65,7 +65,7 @@ public final class ServiceTable {
 
     private static Service checked(Service service, ServiceDescription described) {
         return request -> {
-            described.check(request);
+            described.check(request.service(), request.arguments());
             return service.invoke(request);
         };
     }
