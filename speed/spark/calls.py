@@ -13,16 +13,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from speed import columns
+from speed.engine.options import may_repeat
 from speed.errors import (
     AccessDeniedError,
     CallError,
     CallTimeoutError,
-    Execution,
     ExecutionFailedError,
     InternalError,
     InvalidArgumentsError,
     NodeLeftError,
-    NodeStartingError,
     SpeedError,
     UnknownNodeError,
     UnserialisableError,
@@ -193,7 +192,6 @@ def _promised(column: Column | None, field: pa.Field, rows: int) -> pa.Array:
 
 
 Promised = Callable[[Any, int], Any]
-_MAY_SUCCEED_AGAIN = (NodeLeftError, CallTimeoutError)
 _OF_THE_ROWS = (InvalidArgumentsError, ExecutionFailedError, CallTimeoutError, InternalError)
 """Errors that other rows might not meet; those alone become nulls."""
 
@@ -374,15 +372,13 @@ class BatchCalls:
             batch.attempts -= 1
             batch.give_up = batch.give_up or time.monotonic() + self._settings.wait_seconds
             return time.monotonic() < batch.give_up
-        return isinstance(error, _MAY_SUCCEED_AGAIN) and batch.attempts <= self._settings.retries
+        return may_repeat(error, idempotent=True) and batch.attempts <= self._settings.retries
 
     def _never_ran(self, target: Entry, error: BaseException) -> bool:
         """Whether the node was not there, left before it began, or does not serve this one (any more)."""
         if isinstance(error, AccessDeniedError):
             return self._targets.denies(target)
-        if not isinstance(error, UnknownNodeError | NodeLeftError | NodeStartingError):
-            return False
-        return error.execution is Execution.NOT_BEGUN
+        return may_repeat(error, idempotent=False)
 
     def _fail(self, batch: Batch, error: BaseException) -> None:
         """Raise ``error``, unless it becomes nulls."""

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 # Answers to DISCOVERY questions, shaped like the NATS service contract: INFO, STATS, SERVICES (S-12).
 
 
+_ROOM_BYTES = 4096
+"""Of an answer, for what stands around descriptions."""
+
+
 class Introspection:
     """What a node tells of itself to a node that it allows."""
 
@@ -53,6 +57,7 @@ class Introspection:
             "INFO": self._info,
             "STATS": self._stats,
             "SERVICES": self._list,
+            "DESCRIBE": self._describe,
         }
 
     def answer(self, operation: str, asker: str) -> dict[str, Any] | None:
@@ -79,6 +84,10 @@ class Introspection:
     def _list(self, asker: str) -> dict[str, Any]:
         """Only what the asker may call: others cannot learn what exists (A-5)."""
         return {"services": list(self._services.names(asker))}
+
+    def _describe(self, asker: str) -> dict[str, Any]:
+        """What they take and give (S-26)."""
+        return {"services": self._services.descriptions(asker, MAX_DISCOVERY_BYTES - _ROOM_BYTES)}
 
     def _stats(self, asker: str) -> dict[str, Any]:
         visible = set(self._services.names(asker))
