@@ -26,6 +26,7 @@ from speed.errors import UnserialisableError, WireError
 from speed.wire import column, lazily
 from speed.wire.column import Column
 from speed.wire.limits import COLUMN_EXTENSION, MAX_JSON_DEPTH, MAX_VALUE_DEPTH, MAX_VALUE_ITEMS
+from speed.wire.records import ContentEncoding, ContentType
 
 _SCALARS = (type(None), bool, int, float, str, bytes, bytearray, memoryview)
 _EXACT_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
@@ -439,7 +440,6 @@ def read_array(value: Any, dtype: str | None) -> Any:
     return numpy.frombuffer(data, kind).reshape(shape)
 
 
-UNSPECIFIED, PROTOBUF, JSON, AVRO, CUSTOM = 0, 1, 2, 3, 99
 MSGPACK_TYPE = "application/msgpack"
 TEXT_TYPE = "text/plain"
 BYTES_TYPE = "application/octet-stream"
@@ -447,11 +447,18 @@ PROTOBUF_TYPE = "application/protobuf"
 BATCH_TYPE = "application/x-speed-batch"
 TYPE_URL_PREFIX = "type.googleapis.com/"
 
-CONTENT_TYPES = {PROTOBUF: PROTOBUF_TYPE, JSON: "application/json", AVRO: "application/avro"}
-CONTENT_ENCODINGS = {0: "none", 1: "gzip", 2: "snappy", 3: "zstd", 4: "lz4"}
-ENCODING_NUMBERS = {text: number for number, text in CONTENT_ENCODINGS.items()}
+JSON_TYPE = "application/json"
+AVRO_TYPE = "application/avro"
+CONTENT_TYPES = {
+    ContentType.UNSPECIFIED: BYTES_TYPE,
+    ContentType.PROTOBUF: PROTOBUF_TYPE,
+    ContentType.JSON: JSON_TYPE,
+    ContentType.AVRO: AVRO_TYPE,
+}
+ENCODING_NUMBERS = {name.lower(): number for name, number in vars(ContentEncoding).items() if name.isupper()}
+CONTENT_ENCODINGS = {number: text for text, number in ENCODING_NUMBERS.items()}
 _MSGPACK_KINDS = frozenset([dict, list, tuple, bool, int, float, type(None)])
-_NUMBER_OF = {text: number for number, text in CONTENT_TYPES.items()}
+_NUMBER_OF = {text: number for number, text in CONTENT_TYPES.items() if number != ContentType.UNSPECIFIED}
 
 
 class Content(NamedTuple):
@@ -471,14 +478,16 @@ def encode_content(payload: Any, content_type: str | None = None) -> Content:
     if content_type is not None:
         return _encode_declared(payload, content_type)
     if type(payload) in _MSGPACK_KINDS:  # most are
-        return Content(CUSTOM, MSGPACK_TYPE, None, pack(payload, "payload"))
+        return Content(ContentType.CUSTOM, MSGPACK_TYPE, None, pack(payload, "payload"))
     if isinstance(payload, str):
-        return Content(CUSTOM, TEXT_TYPE, None, _utf8(payload))
+        return Content(ContentType.CUSTOM, TEXT_TYPE, None, _utf8(payload))
     if isinstance(payload, bytes | bytearray | memoryview):
-        return Content(CUSTOM, BYTES_TYPE, None, _flat(payload))
+        return Content(ContentType.CUSTOM, BYTES_TYPE, None, _flat(payload))
     if is_protobuf(payload):
-        return Content(PROTOBUF, None, TYPE_URL_PREFIX + payload.DESCRIPTOR.full_name, payload.SerializeToString())
-    return Content(CUSTOM, MSGPACK_TYPE, None, pack(payload, "payload"))
+        return Content(
+            ContentType.PROTOBUF, None, TYPE_URL_PREFIX + payload.DESCRIPTOR.full_name, payload.SerializeToString()
+        )
+    return Content(ContentType.CUSTOM, MSGPACK_TYPE, None, pack(payload, "payload"))
 
 
 def is_protobuf(payload: Any) -> bool:
@@ -498,7 +507,7 @@ def decode_content(content_type: str, type_url: str, data: memoryview) -> Any:
             return str(data, "utf-8")
         if content_type == PROTOBUF_TYPE:
             return _parse_protobuf(type_url, bytes(data))
-        if content_type == CONTENT_TYPES[JSON]:
+        if content_type == JSON_TYPE:
             return lazily.load("speed.wire.text").read_json(bytes(data), MAX_JSON_DEPTH)
     except (ValueError, RecursionError) as error:
         raise WireError("BAD_MESSAGE", f"payload: is not valid {content_type}: {error}") from error
@@ -507,16 +516,14 @@ def decode_content(content_type: str, type_url: str, data: memoryview) -> Any:
 
 def content_type_text(number: int, custom: str) -> str:
     """The media type of an enum number; absent means bytes, a number of a later version ``unknown/<n>``."""
-    if number == CUSTOM:
+    if number == ContentType.CUSTOM:
         return custom
-    if number == UNSPECIFIED:
-        return BYTES_TYPE
     return CONTENT_TYPES.get(number) or f"unknown/{number}"
 
 
 def content_encoding_text(number: int, custom: str) -> str:
     """The name of an encoding number, ``none`` when absent."""
-    if number == CUSTOM:
+    if number == ContentEncoding.CUSTOM:
         return custom
     return CONTENT_ENCODINGS.get(number) or f"unknown/{number}"
 
@@ -526,10 +533,10 @@ def _encode_declared(payload: Any, content_type: str) -> Content:
         payload = _utf8(payload)
     if not isinstance(payload, bytes | bytearray | memoryview):
         raise UnserialisableError(f"payload: content_type {content_type!r} needs bytes or str")
-    number = _NUMBER_OF.get(content_type, CUSTOM)
-    if number == PROTOBUF:
+    number = _NUMBER_OF.get(content_type, ContentType.CUSTOM)
+    if number == ContentType.PROTOBUF:
         raise UnserialisableError("payload: give the protobuf message itself, its type URL must travel too")
-    return Content(number, content_type if number == CUSTOM else None, None, _flat(payload))
+    return Content(number, content_type if number == ContentType.CUSTOM else None, None, _flat(payload))
 
 
 def _utf8(text: str) -> bytes:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from speed.core import counters
-from speed.core.calls import PendingCall, node_left
+from speed.core import counters, texts
+from speed.core.calls import PendingCall
 from speed.core.log import logger
 from speed.core.services import ServiceRegistry
 from speed.engine.message import Message
@@ -24,7 +24,7 @@ from speed.engine.python.links import Links
 from speed.engine.python.serving import Serving
 from speed.engine.python.settling import Settling
 from speed.engine.workers import WorkerPool
-from speed.errors import SpeedError, WireError
+from speed.errors import NodeLeftError, SpeedError, WireError
 from speed.fs.identity import unix_ms
 from speed.fs.slots import OpenedEnvelope
 from speed.message.view import MessageView
@@ -331,7 +331,7 @@ class Dispatch:
         self._links.drop(name)
         self._settling.settle(name, waiting, None)
         others = [call for call in waiting if call.request is None and not call.is_part]
-        self._context.pending.fail(others, node_left(name))
+        self._context.pending.fail(others, NodeLeftError(texts.left_unanswered(name)))
 
     def concerns(self, name: str, generation: int) -> bool:
         """Whether calls are open that were written to a generation of ``name`` before that one."""
