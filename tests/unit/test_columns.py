@@ -37,9 +37,7 @@ ARRAYS: dict[str, pa.Array] = {
     "duration": pa.array([timedelta(-1), None, timedelta.max // 1000]),
     "list": pa.array([["a", None], None, [], ["ß"]]),
     "struct": pa.array([{"a": 1, "b": [True]}, None, {"a": None, "b": []}]),
-    "map": pa.array(
-        [{"a": 1.5, "b": None}.items(), None, {}.items(), [("c", 2.0)]], pa.map_(pa.string(), pa.float64())
-    ),
+    "map": pa.array([[("a", 1.5), ("b", None)], None, [], [("c", 2.0)]], pa.map_(pa.string(), pa.float64())),
     "empty lists": pa.array([], pa.list_(pa.int64())),
     "empty": pa.array([], pa.int64()),
     "empty utf8": pa.array([], pa.string()),
