@@ -207,8 +207,8 @@ def by_row(function: Callable[..., Any], *, kind: str | None = None) -> RowServi
 
     A list of a column is a ``list``, a struct and a map is a ``dict``, times are those of ``datetime``, months an int.
     The kind of the answer is ``kind``, or that of the return annotation (``float``, ``str | None``); without one it is
-    that of the first value, float64 where all are None, and a ``dict`` gives a column for each key that any row has. A null
-    reaches the function only where it declares ``… | None``. The first row that raises, answers with
+    that of the first value, float64 where all are None, and a ``dict`` gives a column for each key that any row has. A
+    null reaches the function only where it declares ``… | None``. The first row that raises, answers with
     ``Response.error``, or gives what does not fit into the column ends the call, and is ``details["row"]``.
     """
     return RowService(function, kind)

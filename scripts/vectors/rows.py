@@ -36,6 +36,8 @@ _ECHO = {"echo": "a"}
 
 
 def column(kind: str, rows: list[Any], scale: int = 18) -> dict[str, Any]:
+    if kind == "float64":
+        rows = [None if row is None else float(row) for row in rows]
     scaled = {"precision": 38, "scale": scale} if kind == "decimal" else {"precision": 0, "scale": 0}
     return {"kind": kind, **scaled, "rows": [tagged_row(row) for row in rows]}
 

@@ -229,8 +229,7 @@ class Batch:
     @property
     def sent_bytes(self) -> int:
         """Of all columns that are arguments."""
-        parts = (part for one in self.arguments.values() for part in (one.validity, one.offsets, one.data))
-        return sum(part.nbytes for part in parts if part is not None)
+        return sum(one.nbytes for one in self.arguments.values())
 
 
 class BatchCalls:

@@ -340,7 +340,7 @@ Column structs_column(const std::vector<Value>& results, std::size_t depth) {
 }
 
 Column column_of(const std::vector<Value>& results, std::optional<Kind> kind, std::size_t depth) {
-  if (depth > wire::max_column_depth) misfit(0, " is nested too deep");
+  if (depth > wire::limits::max_column_depth) misfit(0, " is nested too deep");
   switch (kind ? *kind : kind_of(results)) {
     case Kind::int64: return Column::of(rows_of<std::int64_t>(results));
     case Kind::float64: return Column::of(rows_of<double>(results));

@@ -96,7 +96,7 @@ class Column::Reader {
   Column next(std::size_t depth, std::optional<std::uint32_t> rows) {
     const std::size_t start = at_;
     check_header(take(column_header_bytes));
-    if (depth > wire::max_column_depth || (depth > 1 && ++inner_ > wire::max_inner_columns)) {
+    if (depth > wire::limits::max_column_depth || (depth > 1 && ++inner_ > wire::limits::max_inner_columns)) {
       refuse("is nested too deep, or has too many others in it");
     }
     Column column(body_, start);
@@ -138,7 +138,7 @@ class Column::Reader {
   std::shared_ptr<const Inner> fields(std::uint32_t rows, std::size_t depth) {
     const Column named = next(depth, std::nullopt);
     const bool are_names = named.kind_ == Kind::utf8 && !named.has_validity_;
-    if (!are_names || named.rows_ == 0 || named.rows_ > wire::max_inner_columns) {
+    if (!are_names || named.rows_ == 0 || named.rows_ > wire::limits::max_inner_columns) {
       refuse("has structs without names of fields, or with too many");
     }
     Inner inner;
