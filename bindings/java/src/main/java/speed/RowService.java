@@ -189,9 +189,13 @@ final class RowService {
             try {
                 return made(kind, cells);
             } catch (UnserialisableException misfit) {
-                int row = firstMisfit(kind, cells);
+                if (!(misfit.getCause() instanceof Column.RowMisfit one)) {
+                    Object first = first(cells);
+                    throw misfit(cells.indexOf(first), result, "is " + kind(first) + ", of which there is no column");
+                }
                 String type = kind == null ? "" : " of " + kind;
-                throw misfit(row, result, "is " + kind(cells.get(row)) + " and does not fit into a column" + type);
+                String what = kind(cells.get(one.row()));
+                throw misfit(one.row(), result, "is " + what + " and does not fit into a column" + type);
             }
         }
 
@@ -207,30 +211,6 @@ final class RowService {
 
         private static Column made(Kind kind, List<?> cells) {
             return kind == null ? Column.of(cells) : Column.of(kind, cells);
-        }
-
-        /** The last of the fewest rows that do not fit together. */
-        private static int firstMisfit(Kind kind, List<Object> cells) {
-            int fitting = 0;
-            int misfitting = cells.size();
-            while (misfitting - fitting > 1) {
-                int middle = (fitting + misfitting) / 2;
-                if (fits(kind, cells.subList(0, middle))) {
-                    fitting = middle;
-                } else {
-                    misfitting = middle;
-                }
-            }
-            return misfitting - 1;
-        }
-
-        private static boolean fits(Kind kind, List<Object> cells) {
-            try {
-                made(kind, cells);
-                return true;
-            } catch (UnserialisableException misfit) {
-                return false;
-            }
         }
 
         private static Object first(List<Object> cells) {

@@ -32,6 +32,26 @@ import speed.errors.WireException;
  * it; numbers are read where they lie, without a copy.
  */
 public final class Column {
+    /** The cause of an UnserialisableException that a row brought about. */
+    public static final class RowMisfit extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+        private final int row;
+
+        private RowMisfit(int row, String why) {
+            super(why);
+            this.row = row;
+        }
+
+        /**
+         * The first row that does not fit.
+         *
+         * @return from 0
+         */
+        public int row() {
+            return row;
+        }
+    }
+
     private final byte[] body;
     private final Parts parts;
 
@@ -164,7 +184,10 @@ public final class Column {
         try {
             return new Column(write.get());
         } catch (Misfit misfit) {
-            throw misfit.named();
+            UnserialisableException named =
+                    new UnserialisableException("row " + misfit.row + " " + misfit.getMessage());
+            named.initCause(new RowMisfit(misfit.row, misfit.getMessage()));
+            throw named;
         }
     }
 

@@ -65,10 +65,6 @@ final class ColumnWriter {
         private static int length(Integer length) {
             return length == null ? 0 : length;
         }
-
-        UnserialisableException named() {
-            return new UnserialisableException("row " + row + " " + getMessage());
-        }
     }
 
     /** The body of rows that may be null. */
