@@ -141,9 +141,8 @@ final class ColumnWriter {
                         .map(row -> row == null ? new byte[0] : (byte[]) row)
                         .toList());
             case TIMESTAMP, TIME, LOCAL_TIMESTAMP, DURATION ->
-                numbers(LongBuffer.wrap(rows.stream()
-                        .mapToLong(row -> microseconds(kind, row))
-                        .toArray()));
+                numbers(LongBuffer.wrap(
+                        rows.stream().mapToLong(row -> microseconds(kind, row)).toArray()));
             case DATE, MONTHS ->
                 numbers(rows.stream().mapToInt(row -> number(kind, row)).toArray());
             case DECIMAL -> decimals(rows, scale);
@@ -316,7 +315,8 @@ final class ColumnWriter {
                 }
             }
             boolean areScalars = values.stream().noneMatch(value -> value instanceof List || value instanceof Map);
-            return areScalars && (values.stream().map(Object::getClass).distinct().count() < 2 || areNumbers(values));
+            return areScalars
+                    && (values.stream().map(Object::getClass).distinct().count() < 2 || areNumbers(values));
         }
 
         private static boolean areNumbers(List<?> values) {
