@@ -137,9 +137,12 @@ def _body(column: Column, depth: int) -> Iterator[bytes | memoryview]:
         yield from _body(child, depth + 1)
 
 
-def decode(body: bytes) -> Column:
-    """The column in ``body``; ValueError says which rule it breaks."""
-    parts = _Parts(memoryview(body))
+def decode(body: bytes, is_checked: bool = False) -> Column:
+    """The column in ``body``; ValueError says which rule it breaks.
+
+    ``is_checked``: the native engine has looked at its offsets and its text, and nobody does so again.
+    """
+    parts = _Parts(memoryview(body), is_checked)
     column = _column(parts, 1)
     parts.end()
     return column
@@ -164,9 +167,9 @@ def _column(parts: _Parts, depth: int, expected_rows: int | None = None) -> Colu
         end = _last(offsets)
         if number in (UTF8, BINARY):
             data = parts.take(end)
-            _check_offsets(offsets, data, number == UTF8)
+            parts.check(offsets, data, is_text=number == UTF8)
             return Column(kind, rows, data, validity, offsets)
-        _check_offsets(offsets, _NOTHING, is_text=False)
+        parts.check(offsets, _NOTHING, is_text=False)
         children = tuple(_column(parts, depth + 1, end) for _ in range(1 if number == LIST else 2))
         if number == MAP and children[0].validity is not None:
             raise ValueError("a column of maps whose keys may be null")
@@ -199,10 +202,11 @@ def _is_scaled(number: int, precision: int, scale: int) -> bool:
 class _Parts:
     """The parts of a body one after the other, each checked to be there and to be filled with zeros."""
 
-    __slots__ = ("_at", "_body", "_inner")
+    __slots__ = ("_at", "_body", "_inner", "_is_checked")
 
-    def __init__(self, body: memoryview) -> None:
+    def __init__(self, body: memoryview, is_checked: bool) -> None:
         self._body = body
+        self._is_checked = is_checked
         self._at = 0
         self._inner = -1  # the outermost is none
 
@@ -227,6 +231,10 @@ class _Parts:
         if rows % 8 and bits[-1] >> rows % 8:
             raise ValueError("a column with bits behind its last row")
         return bits
+
+    def check(self, offsets: memoryview, data: memoryview, *, is_text: bool) -> None:
+        if not self._is_checked:
+            _check_offsets(offsets, data, is_text)
 
     def end(self) -> None:
         if self._at != len(self._body):

@@ -73,7 +73,8 @@ class SPEED_EXPORT Column {
   // name; UnserialisableError for what nests deeper than 32.
   static Column lists(const std::vector<std::optional<std::size_t>>& lengths, const Column& items);
   static Column maps(const std::vector<std::optional<std::size_t>>& lengths, const Column& keys, const Column& values);
-  static Column structs(const std::vector<std::pair<std::string, Column>>& fields, const std::vector<bool>& present = {});
+  static Column structs(const std::vector<std::pair<std::string, Column>>& fields,
+                        const std::vector<bool>& present = {});
 
   Kind kind() const noexcept { return kind_; }
   std::string_view kind_name() const noexcept;  // for people: "int64", "utf8", ...
@@ -101,7 +102,9 @@ class SPEED_EXPORT Column {
   const Column& field(std::string_view name) const;  // of a struct. std::out_of_range if it has none of this name
 
   std::span<const std::byte> body() const noexcept { return std::span(*body_).subspan(at_, size_); }
-  friend bool operator==(const Column& one, const Column& other) { return std::ranges::equal(one.body(), other.body()); }
+  friend bool operator==(const Column& one, const Column& other) {
+    return std::ranges::equal(one.body(), other.body());
+  }
 
  private:
   using Body = std::vector<std::byte>;

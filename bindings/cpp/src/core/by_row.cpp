@@ -323,8 +323,8 @@ Column maps_column(const std::vector<Value>& results, std::size_t depth) {
   }
   const auto is_float = [](const Value& value) { return value.get_if<double>() != nullptr; };
   const bool are_floats = std::ranges::any_of(values, is_float) && std::ranges::all_of(values, [](const Value& value) {
-    return value.is_nil() || is_number(value);
-  });
+                            return value.is_nil() || is_number(value);
+                          });
   const auto kind = are_floats ? std::optional(Kind::float64) : std::nullopt;
   const Column names = held_column(lengths, keys, std::nullopt, depth);
   return Column::maps(lengths, names, held_column(lengths, values, kind, depth));
@@ -417,7 +417,8 @@ Value argument(const std::string& name, const Column& column, std::size_t row) {
   try {
     return cell(column, row);
   } catch (const UnserialisableError& error) {
-    throw InvalidArgumentsError(at(row) + "argument '" + name + "': " + error.what(), with_row({{"argument", name}}, row));
+    throw InvalidArgumentsError(at(row) + "argument '" + name + "': " + error.what(),
+                                with_row({{"argument", name}}, row));
   }
 }
 

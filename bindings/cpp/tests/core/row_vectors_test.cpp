@@ -72,7 +72,9 @@ Column made_by_rows(const Json& item) {
   const auto row = [&](const Request& one) -> Response {
     return Value(Map{{"made", value_of(item["rows"][one.get<std::size_t>("row")])}});
   };
-  const auto alone = [&](const Request& one) -> Response { return value_of(item["rows"][one.get<std::size_t>("row")]); };
+  const auto alone = [&](const Request& one) -> Response {
+    return value_of(item["rows"][one.get<std::size_t>("row")]);
+  };
   const Kind kind = kind_of(item["kind"].get<std::string>());
   const bool is_map = kind == Kind::structure || kind == Kind::map;
   return is_map ? by_row(row)(request).result.as<Map>()["made"].as<Column>()

@@ -38,8 +38,8 @@ using wire::filled;
 
 constexpr std::size_t decimal_bytes = 16;
 constexpr std::array<std::string_view, 16> kind_names{
-    "",        "int64", "float64", "bool",            "utf8",     "binary", "timestamp", "decimal",
-    "date",    "time",  "local_timestamp", "duration", "months", "list",   "struct",    "map"};
+    "",     "int64", "float64",         "bool",     "utf8",   "binary", "timestamp", "decimal",
+    "date", "time",  "local_timestamp", "duration", "months", "list",   "struct",    "map"};
 
 constexpr bool has_text(Kind kind) { return kind == Kind::utf8 || kind == Kind::binary; }
 constexpr bool has_offsets(Kind kind) { return has_text(kind) || kind == Kind::list || kind == Kind::map; }
@@ -430,9 +430,7 @@ Column Column::of(const std::vector<std::optional<std::string>>& rows) {
   return made(strings(Kind::utf8, rows));
 }
 
-Column Column::binary(const std::vector<std::optional<std::string>>& rows) {
-  return made(strings(Kind::binary, rows));
-}
+Column Column::binary(const std::vector<std::optional<std::string>>& rows) { return made(strings(Kind::binary, rows)); }
 
 Column Column::timestamps(const std::vector<std::optional<std::int64_t>>& microseconds) {
   return made(numbers(Kind::timestamp, microseconds));
@@ -440,7 +438,8 @@ Column Column::timestamps(const std::vector<std::optional<std::int64_t>>& micros
 
 Column Column::times(Kind kind, const std::vector<std::optional<std::int64_t>>& rows) {
   const bool is_time = kind == Kind::timestamp || (kind >= Kind::date && kind <= Kind::months);
-  if (!is_time) throw ConfigurationError("a column of times is no " + std::string(kind_names[static_cast<std::size_t>(kind)]));
+  if (!is_time)
+    throw ConfigurationError("a column of times is no " + std::string(kind_names[static_cast<std::size_t>(kind)]));
   if (!is_of_32_bits(kind)) return made(numbers(kind, rows));
   std::vector<std::optional<std::int32_t>> narrow;
   for (const auto& row : rows) {

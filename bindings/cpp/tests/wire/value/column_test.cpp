@@ -102,9 +102,9 @@ TEST(Columns, columns_in_columns_are_made_of_columns_c_9) {
   const Column lists = Column::lists(Lengths{2, {}, 0, 1}, Column::of(Numbers{1, {}, 3}));
   EXPECT_EQ(lists, published("list"));
   EXPECT_EQ(lists.range(3).begin, 2U);
-  const Column fields = Column::structs(
-      {{"a", Column::of(Numbers{1, {}, {}})}, {"größe", Column::of(std::vector<std::optional<std::string>>{"x", {}, {}})}},
-      {true, false, true});
+  const Column fields = Column::structs({{"a", Column::of(Numbers{1, {}, {}})},
+                                         {"größe", Column::of(std::vector<std::optional<std::string>>{"x", {}, {}})}},
+                                        {true, false, true});
   EXPECT_EQ(fields, published("struct"));
   EXPECT_EQ(fields.field("a").int64()[0], 1);
   EXPECT_THROW(fields.field("b"), std::out_of_range);
@@ -126,7 +126,8 @@ TEST(Columns, columns_in_columns_are_made_of_columns_c_9) {
 
 TEST(Columns, one_in_32_others_is_refused_where_it_is_made_c_9) {
   Column column = Column::of(std::vector<double>{1});
-  for (std::size_t depth = 1; depth < wire::limits::max_column_depth; ++depth) column = Column::lists({column.rows()}, column);
+  for (std::size_t depth = 1; depth < wire::limits::max_column_depth; ++depth)
+    column = Column::lists({column.rows()}, column);
   EXPECT_THROW(Column::lists({1}, column), UnserialisableError);
 }
 

@@ -114,8 +114,10 @@ class ColumnTest {
     /** C-9: before any of them is read. */
     @Test
     void aStructOfMoreFieldsThanAColumnHasInsideIsRefused() {
-        List<String> names =
-                Stream.iterate(0, number -> number + 1).limit(65_537).map(String::valueOf).toList();
+        List<String> names = Stream.iterate(0, number -> number + 1)
+                .limit(65_537)
+                .map(String::valueOf)
+                .toList();
         ByteBuffer body = Column.of(Kind.UTF8, names).body();
         byte[] struct = new byte[8 + body.remaining()];
         struct[0] = (byte) Kind.STRUCT.number();
@@ -182,8 +184,7 @@ class ColumnTest {
     @Test
     void aRowThatDoesNotFitIsNamed() {
         UnserialisableException nested = assertThrows(
-                UnserialisableException.class,
-                () -> Column.of(Arrays.asList(List.of(1L), null, List.of(2L, "b"))));
+                UnserialisableException.class, () -> Column.of(Arrays.asList(List.of(1L), null, List.of(2L, "b"))));
         assertEquals("row 2 holds what does not fit into a column of INT64", nested.getMessage());
         assertThrows(UnserialisableException.class, () -> Column.of(Kind.MONTHS, List.of(1L << 31)));
         assertThrows(UnserialisableException.class, () -> Column.of(List.of(new Object())));
