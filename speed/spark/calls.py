@@ -184,7 +184,8 @@ def _promised(column: Column | None, field: pa.Field, rows: int) -> pa.Array:
         try:
             array = cast(columns.to_arrow(column), field.type)
         except MisfitError as error:
-            raise _BrokenRowError(error.row, f"the answer for {field.name!r} {error.why}") from None
+            place = error.inside(field.name).path
+            raise _BrokenRowError(error.row, f"the answer for {place!r} {error.why}") from None
     if not field.nullable and array.null_count:
         row = array.is_null().index(True).as_py()
         missing = "nothing" if column is None else "null"

@@ -59,6 +59,15 @@ def array_of(values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
 
 def cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """A column as an array of ``wanted``, without a pass where it is one. Raises MisfitError."""
+    came, kind = _kind_of(array.type), _kind_of(wanted)
+    if kind == "text" and came in _WITH_TEXT:
+        return pa.array([None if one is None else one.isoformat() for one in array.to_pylist()], wanted)
+    if kind == "integer" and came == "duration":
+        return _numbers(array.cast(pa.int64()), kind, kind, wanted)
+    return _cast(array, wanted)
+
+
+def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if array.type.equals(wanted, check_metadata=True):
         return array
     if array.null_count == len(array):
@@ -68,10 +77,6 @@ def cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return _held(array, came, kind, wanted)
     if {came, kind} <= _NUMBERS:
         return _numbers(array, came, kind, wanted)
-    if kind == "text" and came in _WITH_TEXT:
-        return pa.array([None if one is None else one.isoformat() for one in array.to_pylist()], wanted)
-    if kind == "integer" and came == "duration":
-        return _numbers(array.cast(pa.int64()), kind, kind, wanted)
     if came != kind or kind == "other":
         raise MisfitError(_first(array.is_valid()), f"is {_DESCRIPTIONS[came]}, which {wanted} does not hold")
     return _same_kind(array, wanted)
@@ -180,7 +185,7 @@ def _of_one_kind(values: Sequence[Any], kind: type, wanted: pa.DataType) -> pa.A
         if kind is not int:
             raise
         return _each(values, wanted)  # beyond 64 bits
-    return cast(array, wanted)
+    return _cast(array, wanted)
 
 
 def _description_of(kind: type) -> str:
@@ -193,9 +198,9 @@ def _moments(values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
     """With and without a zone, which are two kinds of one class."""
     local = [one is not None and one.tzinfo is None for one in values]
     if not any(local):
-        return cast(pa.array(values, _UTC), wanted)
+        return _cast(pa.array(values, _UTC), wanted)
     if all(is_local or one is None for one, is_local in zip(values, local, strict=True)):
-        return cast(pa.array(values, _LOCAL), wanted)
+        return _cast(pa.array(values, _LOCAL), wanted)
     raise MisfitError(local.index(True), f"is {_DESCRIPTIONS['local']} among instants, which {wanted} does not hold")
 
 

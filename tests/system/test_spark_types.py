@@ -151,10 +151,10 @@ def rows(day: date, tags: list[str], size: dict[str, int]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("returns", "says"),
     [
-        ("back array<tinyint>", r"row 0: the answer for 'back' \[\] is an integer that int8 does not hold"),
+        ("back array<tinyint>", r"row 0: the answer for 'back\[\]' is an integer that int8 does not hold"),
         ("back array<bigint> NOT NULL", r"row 1: the answer for 'back' is null, which was promised NOT NULL"),
-        ("back string", r"row 0: the answer for 'back' it is a list, which string does not hold"),
-        ("back map<string,int>", r"row 0: the answer for 'back' it is a list, which map<string, int32> does not hold"),
+        ("back string", r"row 0: the answer for 'back' is a list, which string does not hold"),
+        ("back map<string,int>", r"row 0: the answer for 'back' is a list, which map<string, int32> does not hold"),
     ],
 )
 def test_an_item_that_its_promised_type_does_not_hold_names_its_row(
