@@ -115,7 +115,7 @@ _ADVICE = {
     "void": "cast it to the type that it is to have",
     "struct<>": "a struct has at least one field",
 }
-_OTHERWISE = "cast it to a type that docs/howto/spark-paths.md lists"
+_OTHERWISE = "cast it to numbers, strings, binary, times, or to arrays, structs and maps of these"
 
 
 def promised_schema(ddl: str | StructType, call: CallSettings, *, exact_case: bool = False) -> StructType:
