@@ -76,8 +76,10 @@ def services(module_root: str) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def python_sp(spark: Any, module_root: str) -> Iterator[Speed]:
     """By Python workers: the other path does not know all types."""
+    spark.conf.set("spark.sql.timeType.enabled", "true")
     yield (made := Speed(spark, root=module_root, path="python", name="etl.types"))
     made.close()
+    spark.conf.unset("spark.sql.timeType.enabled")
 
 
 def nothing(a: speed.Column) -> speed.Column:
