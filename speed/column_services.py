@@ -1,6 +1,10 @@
 """Services that are called with columns: whole, as arrays, or row by row.
 
-A service whose parameters are ``speed.Column`` sees the columns themselves. Two adapters spare it that::
+A service whose parameters are ``speed.Column`` sees the columns themselves. Three adapters spare it that::
+
+    @node.service("totals")
+    @by_arrow                                   # a pyarrow.RecordBatch in, one out
+    def totals(batch): …
 
     @node.service("distance")
     @by_array                                   # numpy arrays in, an array out
@@ -13,6 +17,7 @@ A service whose parameters are ``speed.Column`` sees the columns themselves. Two
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 import typing
@@ -24,7 +29,14 @@ from uuid import UUID
 
 from speed import columns
 from speed.core.services import FunctionService, Request, Response, failure, is_cancellation, response_of
-from speed.errors import ApplicationError, CallError, ExecutionFailedError, InvalidArgumentsError, UnserialisableError
+from speed.errors import (
+    ApplicationError,
+    CallError,
+    ConfigurationError,
+    ExecutionFailedError,
+    InvalidArgumentsError,
+    UnserialisableError,
+)
 from speed.wire.column import Column, RowMisfit, from_values
 from speed.wire.value import plain
 
@@ -35,6 +47,8 @@ def columns_of(answers: Sequence[Any], kind: str | None) -> Column | dict[str, C
     Raises ExecutionFailedError, whose ``details["row"]`` is the first row that does not fit.
     """
     first = next((answer for answer in answers if answer is not None), None)
+    if kind == "timestamp" and type(first) is datetime and first.tzinfo is None:
+        kind = "local_timestamp"  # one class for two kinds
     if type(first) is not dict:
         return _column_of_cells(answers, kind)
     names = _names(answers)
@@ -81,6 +95,7 @@ def _misfit(row: int, text: str) -> ExecutionFailedError:
     return ExecutionFailedError(f"row {row}: {text}", {"row": row})
 
 
+_Read = typing.TypeVar("_Read")
 _KINDS: Mapping[Any, str] = {
     int: "int64",
     float: "float64",
@@ -89,12 +104,14 @@ _KINDS: Mapping[Any, str] = {
     bytes: "binary",
     datetime: "timestamp",
     Decimal: "decimal",
-    date: "utf8",
-    time: "utf8",
+    date: "date",
+    time: "time",
     UUID: "utf8",
-    timedelta: "int64",
+    timedelta: "duration",
+    list: "list",
+    tuple: "list",
 }
-_CELLS = frozenset({Decimal})
+_CELLS = frozenset({Decimal, date, time, timedelta})
 """What has a kind of column, though none as a single value."""
 
 
@@ -103,10 +120,12 @@ class RowService:
 
     takes_columns = True
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], kind: str | None = None) -> None:
         """Raises ConfigurationError for a function that cannot be called by name, or whose hints cannot be checked."""
-        self._row = FunctionService(getattr(function, "__name__", "service"), function, {Decimal: frozenset({Decimal})})
-        self._kind = _kind_of_answer(function)
+        self._row = FunctionService(
+            getattr(function, "__name__", "service"), function, {kind: frozenset({kind}) for kind in _CELLS}
+        )
+        self._kind = kind or _kind_of_answer(function)
         self.described = self._row
 
     def invoke(self, request: Request) -> Any:
@@ -147,58 +166,135 @@ class ArrayService:
         """A column, or a map of columns where the function answers with a dict of arrays."""
         batch = request.columns
         arrays = {name: _array(name, column) for name, column in batch.items()}
-        answer = self._whole.invoke(request._replace(arguments={**request.arguments, **arrays}))
+        try:
+            answer = self._whole.invoke(request._replace(arguments={**request.arguments, **arrays}))
+        except InvalidArgumentsError as error:
+            raise _nulls_named(error, batch) from None
         rows = next(iter(batch.values())).rows if batch and not self._any_rows else None
         if isinstance(answer, dict):
             return {name: _column(array, rows, f" {name!r}") for name, array in answer.items()}
         return _column(answer, rows)
 
 
-def by_row(function: Callable[..., Any]) -> RowService:
+class ArrowService:
+    """A function of one RecordBatch: batches only. See ``by_arrow``."""
+
+    def __init__(self, function: Callable[..., Any], any_rows: bool = False) -> None:
+        """Raises ConfigurationError for a function without a parameter for the batch, or whose hints are unchecked."""
+        self._any_rows = any_rows
+        try:
+            self._batch = next(iter(inspect.signature(function).parameters))
+        except (StopIteration, TypeError, ValueError):
+            raise ConfigurationError("a function by Arrow has a parameter for the batch, as its first one") from None
+        self._whole = FunctionService(getattr(function, "__name__", "service"), function, _batch_types())
+
+    def invoke(self, request: Request) -> Any:
+        """A map of columns, or one where the function answers with an array."""
+        import pyarrow as pa
+
+        parts = request.columns
+        arrays = [columns.to_arrow(column) for column in parts.values()]
+        batch = pa.RecordBatch.from_arrays(arrays, names=list(parts))
+        others = {name: value for name, value in request.arguments.items() if name not in parts}
+        if self._batch in others:
+            raise InvalidArgumentsError(f"argument {self._batch!r} is no column", {"argument": self._batch})
+        answer = self._whole.invoke(request._replace(arguments={self._batch: batch, **others}))
+        rows = batch.num_rows if parts and not self._any_rows else None
+        if isinstance(answer, pa.RecordBatch | pa.Table):
+            if len(set(answer.schema.names)) < answer.num_columns:
+                raise ExecutionFailedError(f"the answer has a column twice: {answer.schema.names}")
+            return {
+                name: _column(array, rows, f" {name!r}")
+                for name, array in zip(answer.schema.names, answer.columns, strict=True)
+            }
+        return _column(answer, rows)
+
+
+def by_row(function: Callable[..., Any], *, kind: str | None = None) -> RowService:
     """Make ``function`` of one row a service for batches too.
 
-    The kind of the answer is that of the return annotation (``float``, ``str | None``); without one it is that of
-    the first value, float64 where all are None, and a ``dict`` gives a column for each key that any row has. A null
-    reaches the function only where it declares ``… | None``. The first row that raises, answers with
+    A list of a column is a ``list``, a struct and a map is a ``dict``, times are those of ``datetime``, months an int.
+    The kind of the answer is ``kind``, or that of the return annotation (``float``, ``str | None``); without one it is
+    that of the first value, float64 where all are None, and a ``dict`` gives a column for each key that any row has. A
+    null reaches the function only where it declares ``… | None``. The first row that raises, answers with
     ``Response.error``, or gives what does not fit into the column ends the call, and is ``details["row"]``.
     """
-    return RowService(function)
+    return RowService(function, kind)
 
 
 def by_array(function: Callable[..., Any], *, any_rows: bool = False) -> ArrayService:
     """Make ``function`` of numpy arrays a service for batches: it answers with an array, or a dict of arrays.
 
     With ``any_rows`` these may be longer or shorter than the batch: a filter, an aggregate. Nulls arrive as
-    ``columns.to_numpy`` says; numbers and booleans with nulls are INVALID_ARGUMENTS.
+    ``columns.to_numpy`` says: integers and booleans with nulls are masked arrays, which a parameter declared as
+    ``numpy.ndarray`` refuses.
     """
     return ArrayService(function, any_rows)
+
+
+def by_arrow(function: Callable[..., Any], *, any_rows: bool = False) -> ArrowService:
+    """Make ``function`` of a ``pyarrow.RecordBatch`` a service for batches: it answers with one, or with an array.
+
+    The batch has a column for each argument that is one, under its name, over the bytes that were received; its first
+    parameter takes it. Arguments that hold for all rows go to the other parameters by name. With ``any_rows`` the
+    answer may have more or fewer rows than the batch. Two columns of one name are EXECUTION_FAILED.
+    """
+    return ArrowService(function, any_rows)
 
 
 def _array_types() -> Mapping[Any, frozenset[type]]:
     """numpy's array type, where a hint may name it: then numpy has been imported."""
     numpy = sys.modules.get("numpy")
-    return {} if numpy is None else {numpy.ndarray: frozenset({numpy.ndarray})}
+    if numpy is None:
+        return {}
+    masked = numpy.ma.MaskedArray
+    return {numpy.ndarray: frozenset({numpy.ndarray}), masked: frozenset({masked, numpy.ndarray})}
+
+
+def _batch_types() -> Mapping[Any, frozenset[type]]:
+    arrow = sys.modules.get("pyarrow")
+    return {} if arrow is None else {arrow.RecordBatch: frozenset({arrow.RecordBatch})}
 
 
 def _array(name: str, column: Column) -> Any:
-    try:
-        return columns.to_numpy(column)
-    except UnserialisableError as error:
-        row = columns.is_present(column).index(False)
-        raise InvalidArgumentsError(f"argument {name!r}: {error}", {"argument": name, "row": row}) from None
+    return _read(columns.to_numpy, name, column)
 
 
 def _values(name: str, column: Column) -> list[Any]:
+    return _read(columns.to_values, name, column)
+
+
+def _nulls_named(error: InvalidArgumentsError, batch: Mapping[str, Column]) -> InvalidArgumentsError:
+    """``error``, or what it means where a parameter takes no masked array."""
+    column = batch.get(str(error.details.get("argument")))
+    if column is None or error.details.get("given") != "MaskedArray":
+        return error
+    row = columns.is_present(column).index(False)
+    text = f"row {row}: {error}: it has nulls; declare numpy.ma.MaskedArray, or use @by_arrow"
+    return InvalidArgumentsError(text, {**error.details, "row": row})
+
+
+def _read(read: Callable[[Column], _Read], name: str, column: Column) -> _Read:
     try:
-        return columns.to_values(column)
+        return read(column)
     except RowMisfit as error:
         text = f"row {error.row}: argument {name!r} {error.why}"
         raise InvalidArgumentsError(text, {"argument": name, "row": error.row}) from None
 
 
+def _column_of(answer: Any) -> Column:
+    """What an array of numpy or Arrow is as a column."""
+    if isinstance(answer, Column):
+        return answer
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and isinstance(answer, arrow.Array | arrow.ChunkedArray):
+        return columns.from_arrow(answer)
+    return columns.from_numpy(answer)
+
+
 def _column(answer: Any, rows: int | None, name: str = "") -> Column:
     try:
-        column = answer if isinstance(answer, Column) else columns.from_numpy(answer)
+        column = _column_of(answer)
     except RowMisfit as error:
         raise ExecutionFailedError(f"row {error.row}: the result{name} {error.why}", {"row": error.row}) from None
     if rows is not None and column.rows != rows:
@@ -215,4 +311,4 @@ def _kind_of_answer(function: Callable[..., Any]) -> str | None:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         kinds = [part for part in typing.get_args(hint) if part is not type(None)]
         hint = kinds[0] if len(kinds) == 1 else None
-    return _KINDS.get(hint)
+    return _KINDS.get(typing.get_origin(hint) or hint)

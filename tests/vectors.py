@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from struct import unpack
@@ -45,6 +45,10 @@ def value_of(tagged: Any) -> Any:
         return datetime.fromisoformat(content)
     if kind == "date":
         return date.fromisoformat(content)
+    if kind == "time":
+        return time.fromisoformat(content)
+    if kind == "duration":
+        return timedelta(microseconds=int(content))
     if kind == "timestamp":
         return _EPOCH + timedelta(seconds=int(content[0]), microseconds=content[1] // 1000)
     return {value_of(key): value_of(item) for key, item in content}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -20,11 +20,24 @@ _SAMPLES: dict[str, list[Any]] = {
         datetime(1969, 12, 31, 23, tzinfo=timezone.utc),
     ],
     "decimal": [Decimal("-12.500000000000000001"), None, Decimal(10) ** 19],
+    "date": [date(2026, 11, 25), None, date(1, 1, 1)],
+    "time": [time(23, 59, 59, 1), None, time(0)],
+    "local_timestamp": [
+        datetime.fromisoformat("2026-11-25T01:02:03.000004"),
+        None,
+        datetime.fromisoformat("1969-12-31"),
+    ],
+    "duration": [timedelta(microseconds=-5), None, timedelta(days=1)],
+    "months": [14, None, -(2**31)],
+    "list": [[["a", None], []], None, [None]],
 }
+_DECLARED = frozenset({"decimal", "date", "time", "local_timestamp", "duration", "months"})
 _ECHO = {"echo": "a"}
 
 
 def column(kind: str, rows: list[Any], scale: int = 18) -> dict[str, Any]:
+    if kind == "float64":
+        rows = [None if row is None else float(row) for row in rows]
     scaled = {"precision": 38, "scale": scale} if kind == "decimal" else {"precision": 0, "scale": 0}
     return {"kind": kind, **scaled, "rows": [tagged_row(row) for row in rows]}
 
@@ -63,7 +76,7 @@ def rows() -> dict[str, Any]:
         return {"name": name, "bug": bug, "declares": declares, "arguments": a, "answers": answers, "error": error}
 
     def declared(kind: str) -> str | None:
-        return kind if kind == "decimal" else None
+        return kind if kind in _DECLARED else None
 
     def echoed(kind: str, sample: list[Any]) -> dict[str, Any]:
         same = column(kind, sample)
@@ -85,8 +98,40 @@ def rows() -> dict[str, Any]:
         "valid": [
             *(echoed(kind, sample) for kind, sample in _SAMPLES.items()),
             *(constant(kind, sample) for kind, sample in _SAMPLES.items()),
-            good("dates", "a date as a moment", [{"date": "2026-11-25"}, None], column("utf8", ["2026-11-25", None])),
-            good("durations", "seconds taken", [{"microseconds": "-5"}], column("int64", [-5])),
+            good(
+                "lists of numbers",
+                "a kind for each row",
+                [[one], None, [None, two]],
+                column("list", [[1], None, [None, 2]]),
+            ),
+            good(
+                "maps of one kind within maps",
+                "a field for each key",
+                [a_map(m={"a": 1, "b": None}), a_map(m={"c": 0.5}), a_map(m={})],
+                {"columns": [["m", column("map", [{"a": 1.0, "b": None}, {"c": 0.5}, {}])]]},
+            ),
+            good(
+                "maps of several kinds within maps",
+                "a map of text",
+                [a_map(s={"a": 1, "b": "x"}), a_map(s=None), a_map(s={"b": None, "c": [True]})],
+                {
+                    "columns": [
+                        [
+                            "s",
+                            column(
+                                "struct",
+                                [{"a": 1, "b": "x", "c": None}, None, {"a": None, "b": None, "c": [True]}],
+                            ),
+                        ]
+                    ]
+                },
+            ),
+            good(
+                "maps by numbers in lists",
+                "a field called 7",
+                [[{"map": [[{"int": "7"}, [one]]]}]],
+                column("list", [[{7: [1]}]]),
+            ),
             good("nulls first", "the kind of a null", [None, None, one], column("int64", [None, None, 1])),
             good("nulls alone", "a column of no kind", [None, None], column("float64", [None, None])),
             good(
@@ -156,7 +201,16 @@ def rows() -> dict[str, Any]:
                 "decimal",
             ),
             bad("10^38", "decimal overflow", [None, {"decimal": "1" + "0" * 38}], failed, 1, "", "decimal"),
-            bad("array", "a kind without a column", [None, [one]], failed, 1),
+            bad("an item of another kind", "the first row told", [[one], None, [one, "2"]], failed, 2),
+            bad(
+                "an item of a map of another kind",
+                "the row of an entry told",
+                [a_map(m={"a": 1, "b": "x"}), a_map(m={"a": "y"})],
+                failed,
+                1,
+                "the result 'm'",
+            ),
+            bad("list, then number", "one item taken for a list", [[one], one], failed, 1),
             bad("map, then number", "a row lost", [a_map(a=1), one], failed, 1),
             bad(
                 "a misfit within maps",

@@ -176,7 +176,7 @@ def _no_column(value: Any) -> Any:
 
 _UNHINTED = Hint("Any", None, _no_column)
 """Whoever wants a column says so: a function of plain values would fail at it, and not say why."""
-_FOR_COLUMNS = "@by_row or @by_array of speed.column_services, or declare the parameter as speed.Column"
+_FOR_COLUMNS = "@by_row, @by_array or @by_arrow of speed.column_services, or declare the parameter as speed.Column"
 
 
 # What others are told of a service (S-26).

@@ -183,7 +183,8 @@ def _promised(column: Column | None, field: pa.Field, rows: int) -> pa.Array:
         try:
             array = cast(columns.to_arrow(column), field.type)
         except MisfitError as error:
-            raise _BrokenRowError(error.row, f"the answer for {field.name!r} {error.why}") from None
+            place = error.inside(field.name).path
+            raise _BrokenRowError(error.row, f"the answer for {place!r} {error.why}") from None
     if not field.nullable and array.null_count:
         row = array.is_null().index(True).as_py()
         missing = "nothing" if column is None else "null"
@@ -227,8 +228,7 @@ class Batch:
     @property
     def sent_bytes(self) -> int:
         """Of all columns that are arguments."""
-        parts = (part for one in self.arguments.values() for part in (one.validity, one.offsets, one.data))
-        return sum(part.nbytes for part in parts if part is not None)
+        return sum(one.nbytes for one in self.arguments.values())
 
 
 class BatchCalls:

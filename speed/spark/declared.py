@@ -59,11 +59,22 @@ def array_of(values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
 
 def cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """A column as an array of ``wanted``, without a pass where it is one. Raises MisfitError."""
-    if array.type == wanted:
+    came, kind = _kind_of(array.type), _kind_of(wanted)
+    if kind == "text" and came in _WITH_TEXT:
+        return pa.array([None if one is None else one.isoformat() for one in array.to_pylist()], wanted)
+    if kind == "integer" and came == "duration":
+        return _numbers(array.cast(pa.int64()), kind, kind, wanted)
+    return _cast(array, wanted)
+
+
+def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if array.type.equals(wanted, check_metadata=True):
         return array
     if array.null_count == len(array):
         return pa.nulls(len(array), wanted)
     came, kind = _kind_of(array.type), _kind_of(wanted)
+    if kind in _HOLDING:
+        return _held(array, came, kind, wanted)
     if {came, kind} <= _NUMBERS:
         return _numbers(array, came, kind, wanted)
     if came != kind or kind == "other":
@@ -83,6 +94,8 @@ def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 # --- what a type is ---
 
 _NUMBERS = frozenset({"integer", "float", "decimal"})
+_WITH_TEXT = frozenset({"date", "time", "local"})
+_HOLDING = frozenset({"list", "map", "struct"})
 _DESCRIPTIONS = {
     "boolean": "a boolean",
     "integer": "an integer",
@@ -97,6 +110,7 @@ _DESCRIPTIONS = {
     "duration": "a duration",
     "list": "a list",
     "map": "a map",
+    "struct": "a struct",
     "null": "null",
     "other": "of no kind that is known here",
 }
@@ -112,6 +126,9 @@ _KINDS: tuple[tuple[str, Callable[[Any], bool]], ...] = (
     ("date", is_type.is_date),
     ("time", is_type.is_time),
     ("duration", is_type.is_duration),
+    ("map", is_type.is_map),
+    ("struct", is_type.is_struct),
+    ("list", is_type.is_list),
 )
 
 
@@ -168,7 +185,7 @@ def _of_one_kind(values: Sequence[Any], kind: type, wanted: pa.DataType) -> pa.A
         if kind is not int:
             raise
         return _each(values, wanted)  # beyond 64 bits
-    return cast(array, wanted)
+    return _cast(array, wanted)
 
 
 def _description_of(kind: type) -> str:
@@ -181,9 +198,9 @@ def _moments(values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
     """With and without a zone, which are two kinds of one class."""
     local = [one is not None and one.tzinfo is None for one in values]
     if not any(local):
-        return cast(pa.array(values, _UTC), wanted)
+        return _cast(pa.array(values, _UTC), wanted)
     if all(is_local or one is None for one, is_local in zip(values, local, strict=True)):
-        return cast(pa.array(values, _LOCAL), wanted)
+        return _cast(pa.array(values, _LOCAL), wanted)
     raise MisfitError(local.index(True), f"is {_DESCRIPTIONS['local']} among instants, which {wanted} does not hold")
 
 
@@ -342,6 +359,70 @@ def _maps(values: Sequence[Any], wanted: pa.MapType) -> pa.Array:
     items = _items(list(chain.from_iterable(one.values() for one in present)), wanted.item_field, "[]", starts)
     made = pa.MapArray.from_arrays(_offsets(values, starts), keys, items)
     return made if made.type == wanted else made.cast(wanted)
+
+
+def _held(array: pa.Array, came: str, kind: str, wanted: pa.DataType) -> pa.Array:
+    """A column of lists, maps or structs, whose children are cast; a struct of maps by their keys."""
+    if (came, kind) == ("map", "struct"):
+        return _by_rows(array, wanted)
+    if came != kind:
+        raise MisfitError(_first(array.is_valid()), f"is {_DESCRIPTIONS[came]}, which {wanted} does not hold")
+    try:
+        return _cast_fields(array, wanted) if kind == "struct" else _cast_items(array, wanted)
+    except MisfitError as error:
+        if array[error.row].is_valid:
+            raise
+    return _by_rows(array, wanted)  # what lies in a row that is null has no meaning
+
+
+def _by_rows(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    try:
+        return array_of(array.to_pylist(maps_as_pydicts="strict"), wanted)
+    except (OverflowError, ValueError, KeyError) as error:
+        if isinstance(error, MisfitError):
+            raise
+        raise MisfitError(_first(array.is_valid()), f"holds what Python has not, or a key twice ({error})") from None
+
+
+def _cast_fields(array: pa.StructArray, wanted: pa.StructType) -> pa.Array:
+    fields = [wanted.field(number) for number in range(wanted.num_fields)]
+    children = []
+    for field in fields:
+        place = array.type.get_field_index(field.name)
+        child = pa.nulls(len(array), field.type) if place < 0 else array.field(place)
+        try:
+            child = cast(child, field.type)
+            if not field.nullable and child.null_count:
+                _check_present(pc.and_(child.is_null(), array.is_valid()))
+        except MisfitError as error:
+            raise error.inside(field.name) from None
+        children.append(child)
+    return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null() if array.null_count else None)
+
+
+def _cast_items(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Of lists and maps that begin with their first item, as columns do."""
+    if is_type.is_map(wanted):
+        held = [("[key]", array.keys, wanted.key_field), ("[]", array.items, wanted.item_field)]
+    else:
+        held = [("[]", array.values, wanted.value_field)]
+    children = []
+    for name, items, field in held:
+        try:
+            child = cast(items, field.type)
+            if not field.nullable and child.null_count:
+                _check_present(child.is_null())
+        except MisfitError as error:
+            raise error.inside(name, bisect_right(array.offsets.to_pylist(), error.row) - 1) from None
+        children.append(child)
+    if len(children) == 2:
+        children = [pa.StructArray.from_arrays(children, fields=[wanted.key_field, wanted.item_field])]
+    return pa.Array.from_buffers(wanted, len(array), array.buffers()[:2], children=children)
+
+
+def _check_present(is_missing: pa.Array) -> None:
+    if pc.any(is_missing).as_py():
+        raise MisfitError(_first(is_missing), "is null, and declared NOT NULL")
 
 
 def _starts(values: Sequence[Any]) -> list[int]:

@@ -94,33 +94,41 @@ def _is_this(python: str) -> bool:
 # The columns that go to a service and those that it promises: what can be said about them before a job runs.
 
 _ARROW = {
-    "byte": "int8",
-    "short": "int16",
-    "integer": "int32",
-    "long": "int64",
-    "float": "float32",
-    "double": "float64",
-    "boolean": "bool",
-    "string": "string",
-    "binary": "binary",
+    "ByteType": "int8",
+    "ShortType": "int16",
+    "IntegerType": "int32",
+    "LongType": "int64",
+    "FloatType": "float32",
+    "DoubleType": "float64",
+    "BooleanType": "bool",
+    "StringType": "string",
+    "BinaryType": "binary",
+    "DateType": "date32",
+    "TimestampNTZType": "timestamp[us]",
+    "DayTimeIntervalType": "duration[us]",
+    "TimeType": "time64[ns]",
 }
-"""Names of types in Spark and in Arrow; timestamps and decimals have parameters. No other type becomes a column."""
+"""Names of types in Spark, whose older versions have not all of them, and in Arrow; others have parts."""
 _ADVICE = {
-    "date": "cast it to a timestamp or a string",
-    "timestamp_ntz": "cast it to timestamp, in the time zone of the session",
+    "interval year to month": "Spark hands none to Python: send the months as an integer",
+    "interval": "cast it to an interval of days and seconds",
+    "void": "cast it to the type that it is to have",
+    "struct<>": "a struct has at least one field",
 }
-_OTHERWISE = "use numbers, booleans, strings, binary, timestamps or decimals"
+_OTHERWISE = "cast it to numbers, strings, binary, times, or to arrays, structs and maps of these"
 
 
-def promised_schema(ddl: str, call: CallSettings, *, exact_case: bool = False) -> StructType:
-    """The columns of a DDL. Raises ConfigurationError for anything else, and for what no answer could hold.
+def promised_schema(ddl: str | StructType, call: CallSettings, *, exact_case: bool = False) -> StructType:
+    """The columns of a DDL, or those that are given.
+
+    Raises ConfigurationError for anything else, and for what no answer could hold.
 
     Names that differ in case alone are one name, as to Spark, unless ``exact_case``.
     """
     from pyspark.sql.types import StructType
 
     try:
-        schema = StructType.fromDDL(ddl)
+        schema = ddl if isinstance(ddl, StructType) else StructType.fromDDL(ddl)
     except Exception as error:  # pyspark wraps what its parser says in several classes
         raise ConfigurationError(f"{ddl!r} is no schema such as 'miles double, hours double'") from error
     if len({_name(name, exact_case) for name in schema.names}) < len(schema.names):
@@ -174,14 +182,32 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def _arrow(kind: DataType) -> pa.DataType:
+    """What Spark has a type as in Arrow. Raises KeyError for one that does not travel."""
     import pyarrow as pa
-    from pyspark.sql.types import DecimalType
+    from pyspark.sql.types import ArrayType, DecimalType, MapType, StructType, TimestampType
 
     if isinstance(kind, DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
-    if kind.typeName() == "timestamp":
+    if isinstance(kind, TimestampType):
         return pa.timestamp("us", tz="UTC")
-    return pa.type_for_alias(_ARROW[kind.typeName()])
+    if isinstance(kind, ArrayType):
+        return pa.list_(pa.field("element", _arrow(kind.elementType), kind.containsNull))
+    if isinstance(kind, MapType):
+        values = pa.field("value", _arrow(kind.valueType), kind.valueContainsNull)
+        return pa.map_(pa.field("key", _arrow(kind.keyType), nullable=False), values)
+    if isinstance(kind, StructType):
+        return pa.struct([pa.field(one.name, _arrow(one.dataType), one.nullable) for one in _fields(kind)])
+    if type(kind).__name__ == "VariantType":
+        mark = {"variant": "true"}  # by which Spark knows it again
+        parts = [pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False, metadata=mark)]
+        return pa.struct(parts)
+    return pa.type_for_alias(_ARROW[type(kind).__name__])
+
+
+def _fields(kind: StructType) -> list[StructField]:
+    if not kind.fields or len(set(kind.names)) < len(kind.names):
+        raise KeyError(kind.simpleString())
+    return list(kind.fields)
 
 
 def _check_type(field: StructField, cannot: str) -> None:
@@ -300,11 +326,11 @@ class Speed:
         node: str,
         service: str,
         columns: Sequence[str] | Mapping[str, str],
-        returns: str,
+        returns: str | StructType,
         path: str | None = None,
         **options: Any,
     ) -> DataFrame:
-        """``df`` with the columns that ``service`` answers; ``returns`` is their DDL, such as ``miles double``.
+        """``df`` with the columns that ``service`` answers; ``returns`` are their types, such as ``miles double``.
 
         ``columns`` are the arguments: names of columns, or a mapping of the service's own names to those of columns,
         ``{"amount": "net"}``. Only they and the answer pass through Python, as Arrow batches: pandas is not needed.
@@ -334,7 +360,14 @@ class Speed:
         return df.select("*", answer.alias(_ANSWER)).select("*", f"{_ANSWER}.*").drop(_ANSWER)
 
     def map(
-        self, df: DataFrame, *, node: str, service: str, schema: str, path: str | None = None, **options: Any
+        self,
+        df: DataFrame,
+        *,
+        node: str,
+        service: str,
+        schema: str | StructType,
+        path: str | None = None,
+        **options: Any,
     ) -> DataFrame:
         """The rows that ``service`` makes of all columns of ``df``, batch by batch; there may be more or fewer.
 
@@ -351,7 +384,7 @@ class Speed:
         self,
         node: str,
         service: str,
-        returns: str,
+        returns: str | DataType,
         *,
         columns: Sequence[str] | None = None,
         path: str | None = None,
@@ -359,9 +392,9 @@ class Speed:
     ) -> Callable[..., Column]:
         """A function of columns for ``select`` and ``withColumn``, and with ``columns`` for SQL.
 
-        ``returns`` is one type: ``string``. The arguments go to the service under the names that the columns have in
-        Spark: ``u("miles", col("arr_delay").alias("delay"))``. With ``columns`` they are named by position, and the
-        function can be registered for SQL:
+        ``returns`` is one type: ``string``, ``array<date>``. The arguments go to the service under the names that the
+        columns have in Spark: ``u("miles", col("arr_delay").alias("delay"))``. With ``columns`` they are named by
+        position, and the function can be registered for SQL:
 
             spark.udf.register("haul", sp.udf("geo", "haul", "string", columns=["miles"]))
 
@@ -371,7 +404,7 @@ class Speed:
 
         settings = call_settings(node, service, options)
         names = None if columns is None else check_columns(columns)
-        promised = promised_schema(f"value {returns}", settings)
+        promised = promised_schema(_one_value(returns), settings)
         work = self._work(settings, names, promised)._replace(named=False)
         work = self._on_path(work, path, _types(promised))  # those of the arguments are known when it is used
         made: Callable[..., Column] = arrow_udf(udf_function(work), returns)
@@ -434,6 +467,12 @@ class Speed:
         if self._live is None:
             raise ConfigurationError("the driver has no node: each host of the executors has a root of its own")
         return self._live
+
+
+def _one_value(kind: str | DataType) -> str | StructType:
+    from pyspark.sql.types import StructType
+
+    return f"value {kind}" if isinstance(kind, str) else StructType().add("value", kind)
 
 
 def _types(schema: StructType) -> list[DataType]:

@@ -1,17 +1,21 @@
-"""Columns: many values of one kind side by side (``registry_spec/columns.md``, C-1 to C-5), and from Python values."""
+"""Columns: many values of one kind side by side (``registry_spec/columns.md``, C-1 to C-9), and from Python values."""
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
+from functools import partial
 from itertools import accumulate, chain, pairwise
+from operator import and_
 from struct import Struct
-from typing import Any
+from typing import Any, Literal
 
 from speed.errors import UnserialisableError
+from speed.wire.limits import MAX_COLUMN_DEPTH, MAX_INNER_COLUMNS
 
 _HEADER = Struct("<BBBBI")
 _ALIGNMENT = 8
@@ -19,7 +23,9 @@ _OFFSET_BYTES = 4
 _MAX_PRECISION = 38
 _CONTINUATION = frozenset(range(0x80, 0xC0))
 
-INT64, FLOAT64, BOOL, UTF8, BINARY, TIMESTAMP, DECIMAL = range(1, 8)
+INT64, FLOAT64, BOOL, UTF8, BINARY, TIMESTAMP, DECIMAL, DATE, TIME, LOCAL, DURATION, MONTHS, LIST, STRUCT, MAP = range(
+    1, 16
+)
 KINDS = {
     INT64: "int64",
     FLOAT64: "float64",
@@ -28,9 +34,31 @@ KINDS = {
     BINARY: "binary",
     TIMESTAMP: "timestamp",
     DECIMAL: "decimal",
+    DATE: "date",
+    TIME: "time",
+    LOCAL: "local_timestamp",
+    DURATION: "duration",
+    MONTHS: "months",
+    LIST: "list",
+    STRUCT: "struct",
+    MAP: "map",
 }
 NUMBERS = {text: number for number, text in KINDS.items()}
-_WIDTHS = {INT64: 8, FLOAT64: 8, TIMESTAMP: 8, DECIMAL: 16}
+WIDTHS = {
+    "int64": 8,
+    "float64": 8,
+    "timestamp": 8,
+    "decimal": 16,
+    "date": 4,
+    "time": 8,
+    "local_timestamp": 8,
+    "duration": 8,
+    "months": 4,
+}
+"""Bytes a row, of the kinds whose rows are all of one width."""
+_WITH_OFFSETS = frozenset({UTF8, BINARY, LIST, MAP})
+_NOTHING = memoryview(b"")
+_TOO_DEEP = f"a column is nested deeper than {MAX_COLUMN_DEPTH}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -40,12 +68,15 @@ class Column:
     ``speed.columns`` makes columns of Python values, numpy and Arrow arrays, and turns them back.
 
     Attributes:
-        kind: ``int64``, ``float64``, ``bool``, ``utf8``, ``binary``, ``timestamp`` or ``decimal``.
+        kind: ``int64``, ``float64``, ``bool``, ``utf8``, ``binary``, ``timestamp``, ``decimal``, ``date``, ``time``,
+            ``local_timestamp``, ``duration``, ``months``, ``list``, ``struct`` or ``map``.
         rows: how many values.
-        data: the values, laid out as Arrow does.
+        data: the values, laid out as Arrow does; empty where they are in ``children``.
         validity: one bit a row, 0 for a null; None if no row is null.
-        offsets: where each value of utf8 or binary begins in ``data``; None for other kinds.
+        offsets: where each value of utf8 or binary begins in ``data``, of list or map in ``children``; else None.
         precision, scale: digits of a decimal, and how many of them stand behind the point.
+        children: the items of a list, the keys and values of a map, the fields of a struct; else empty.
+        names: of the fields of a struct; else empty.
     """
 
     kind: str
@@ -55,12 +86,30 @@ class Column:
     offsets: memoryview | None = None
     precision: int = 0
     scale: int = 0
+    children: tuple[Column, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all parts, without what fills them up."""
+        own = sum(part.nbytes for part in (self.validity, self.offsets, self.data) if part is not None)
+        return own + sum(child.nbytes for child in self.children)
+
+    @property
+    def type_name(self) -> str:
+        """The kind with what lies in it: ``decimal(9, 2)``, ``list<int64>``, ``struct<a: utf8>``."""
+        inner = [child.type_name for child in self.children]
+        if self.kind == "decimal":
+            return f"decimal({self.precision}, {self.scale})"
+        if self.kind == "struct":
+            inner = [f"{name}: {one}" for name, one in zip(self.names, inner, strict=True)]
+        return f"{self.kind}<{', '.join(inner)}>" if inner else self.kind
 
     def __len__(self) -> int:
         return self.rows
 
     def __repr__(self) -> str:
-        return f"<speed.Column {self.kind} rows={self.rows}>"
+        return f"<speed.Column {self.type_name} rows={self.rows}>"
 
 
 def bit_bytes(rows: int) -> int:
@@ -69,39 +118,79 @@ def bit_bytes(rows: int) -> int:
 
 
 def encode(column: Column) -> bytes:
-    """The body of ``column`` (C-2)."""
-    number = NUMBERS[column.kind]
+    """The body of ``column`` (C-2). Raises UnserialisableError for one that lies too deep in others (C-9)."""
+    return b"".join(_body(column, 1))
+
+
+def _body(column: Column, depth: int) -> Iterator[bytes | memoryview]:
+    if depth > MAX_COLUMN_DEPTH:
+        raise UnserialisableError(_TOO_DEEP)
     has_validity = column.validity is not None
-    header = _HEADER.pack(number, has_validity, column.precision, column.scale, column.rows)
-    return b"".join((header, *_filled(column)))
-
-
-def _filled(column: Column) -> Iterator[bytes | memoryview]:
+    yield _HEADER.pack(NUMBERS[column.kind], has_validity, column.precision, column.scale, column.rows)
     for part in (column.validity, column.offsets, column.data):
         if part is not None:
             yield part
             yield bytes(-part.nbytes % _ALIGNMENT)
+    if column.kind == "struct":
+        yield from _body(from_values(column.names, "utf8"), depth)
+    for child in column.children:
+        yield from _body(child, depth + 1)
 
 
-def decode(body: bytes) -> Column:
-    """The column in ``body``; ValueError says which rule it breaks."""
-    if len(body) < _HEADER.size:
-        raise ValueError("a column shorter than its header")
-    number, has_validity, precision, scale, rows = _HEADER.unpack_from(body)
+def decode(body: bytes, is_checked: bool = False) -> Column:
+    """The column in ``body``; ValueError says which rule it breaks.
+
+    ``is_checked``: the native engine has looked at its offsets and its text, and nobody does so again.
+    """
+    parts = _Parts(memoryview(body), is_checked)
+    column = _column(parts, 1)
+    parts.end()
+    return column
+
+
+def _column(parts: _Parts, depth: int, expected_rows: int | None = None) -> Column:
+    """The body that begins where ``parts`` stands, and what lies in it (C-9)."""
+    number, has_validity, precision, scale, rows = _HEADER.unpack(parts.take(_HEADER.size))
     if number not in KINDS or has_validity > 1 or not _is_scaled(number, precision, scale):
         raise ValueError("a column of an unknown kind")
-    parts = _Parts(memoryview(body), _HEADER.size)
+    parts.enter(depth)
+    if expected_rows not in (None, rows):
+        raise ValueError("a column in another one with other rows than that says")
+    kind = KINDS[number]
     validity = parts.bits(rows) if has_validity else None
-    offsets = parts.take((rows + 1) * _OFFSET_BYTES) if number in (UTF8, BINARY) else None
-    if offsets is not None:
-        data = parts.take(int.from_bytes(offsets[-_OFFSET_BYTES:], "little"))
-        _check_offsets(offsets, data, number == UTF8)
-    elif number == BOOL:
-        data = parts.bits(rows)
-    else:
-        data = parts.take(rows * _WIDTHS[number])
-    parts.end()
-    return Column(KINDS[number], rows, data, validity, offsets, precision, scale)
+    if number == STRUCT:
+        names = _names(parts, depth + 1)
+        fields = tuple(_column(parts, depth + 1, rows) for _ in names)
+        return Column(kind, rows, _NOTHING, validity, children=fields, names=names)
+    if number in _WITH_OFFSETS:
+        offsets = parts.take((rows + 1) * _OFFSET_BYTES)
+        end = _last(offsets)
+        if number in (UTF8, BINARY):
+            data = parts.take(end)
+            parts.check(offsets, data, is_text=number == UTF8)
+            return Column(kind, rows, data, validity, offsets)
+        parts.check(offsets, _NOTHING, is_text=False)
+        children = tuple(_column(parts, depth + 1, end) for _ in range(1 if number == LIST else 2))
+        if number == MAP and children[0].validity is not None:
+            raise ValueError("a column of maps whose keys may be null")
+        return Column(kind, rows, _NOTHING, validity, offsets, children=children)
+    data = parts.bits(rows) if number == BOOL else parts.take(rows * WIDTHS[kind])
+    return Column(kind, rows, data, validity, None, precision, scale)
+
+
+def _names(parts: _Parts, depth: int) -> tuple[str, ...]:
+    """The names of the fields of a struct, whose bodies follow."""
+    column = _column(parts, depth)
+    if column.kind != "utf8" or column.validity is not None or not 1 <= column.rows <= MAX_INNER_COLUMNS:
+        raise ValueError("a column of structs without names of fields, or with too many")
+    names = tuple(to_values(column))
+    if len(set(names)) < len(names):
+        raise ValueError("a column of structs with a field twice")
+    return names
+
+
+def _last(offsets: memoryview) -> int:
+    return int.from_bytes(offsets[-_OFFSET_BYTES:], "little")
 
 
 def _is_scaled(number: int, precision: int, scale: int) -> bool:
@@ -113,11 +202,19 @@ def _is_scaled(number: int, precision: int, scale: int) -> bool:
 class _Parts:
     """The parts of a body one after the other, each checked to be there and to be filled with zeros."""
 
-    __slots__ = ("_at", "_body")
+    __slots__ = ("_at", "_body", "_inner", "_is_checked")
 
-    def __init__(self, body: memoryview, at: int) -> None:
+    def __init__(self, body: memoryview, is_checked: bool) -> None:
         self._body = body
-        self._at = at
+        self._is_checked = is_checked
+        self._at = 0
+        self._inner = -1  # the outermost is none
+
+    def enter(self, depth: int) -> None:
+        """Note one more body, before it is read."""
+        self._inner += 1
+        if depth > MAX_COLUMN_DEPTH or self._inner > MAX_INNER_COLUMNS:
+            raise ValueError(f"a column nested deeper than {MAX_COLUMN_DEPTH}, or with too many others in it")
 
     def take(self, size: int) -> memoryview:
         start, end = self._at, self._at + size
@@ -134,6 +231,10 @@ class _Parts:
         if rows % 8 and bits[-1] >> rows % 8:
             raise ValueError("a column with bits behind its last row")
         return bits
+
+    def check(self, offsets: memoryview, data: memoryview, *, is_text: bool) -> None:
+        if not self._is_checked:
+            _check_offsets(offsets, data, is_text)
 
     def end(self) -> None:
         if self._at != len(self._body):
@@ -163,6 +264,8 @@ def _first_at_end(positions: list[int]) -> int:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_LOCAL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - it has no zone
+_FIRST_DAY = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
 _DECIMAL_BYTES = 16
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -173,9 +276,31 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "binary": (bytes,),
     "timestamp": (datetime,),
     "decimal": (Decimal, int),
+    "date": (date,),
+    "time": (time,),
+    "local_timestamp": (datetime,),
+    "duration": (timedelta,),
+    "months": (int,),
+    "list": (list, tuple),
+    "struct": (dict,),
+    "map": (dict,),
 }
 """What a row of each kind may be; a bool is no int."""
-_KIND_OF: dict[type, str] = {types[0]: kind for kind, types in _TYPES.items()}
+_KIND_OF: dict[type, str] = {
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    str: "utf8",
+    bytes: "binary",
+    datetime: "timestamp",
+    Decimal: "decimal",
+    date: "date",
+    time: "time",
+    timedelta: "duration",
+    list: "list",
+    tuple: "list",
+    dict: "map",
+}
 _MISFITS = (OverflowError, DecimalException, ValueError, TypeError)
 _EXACT = Context(prec=76, traps=[Inexact, InvalidOperation])
 
@@ -202,15 +327,26 @@ def from_values(
 ) -> Column:
     """A column of ``values``, where None is null; ``kind`` is that of the first value unless given.
 
-    Nulls alone, and no values, are a column of float64. ``precision`` and ``scale`` count for decimals: without
-    ``scale`` it is 18, or what the digits need if that does not hold them. Raises UnserialisableError naming the first
-    row that does not fit.
+    Nulls alone, and no values, are a column of float64. A dict makes a map if what it holds is of one kind without
+    others in it, else a struct. ``precision`` and ``scale`` count for decimals: without ``scale`` it is 18, or what the
+    digits need if that does not hold them. Raises UnserialisableError naming the first row that does not fit.
     """
+    return _made(values, kind, precision, scale, 1)
+
+
+def _made(
+    values: Sequence[Any], kind: str | None, precision: int = 38, scale: int | None = None, depth: int = 2
+) -> Column:
+    if depth > MAX_COLUMN_DEPTH:
+        raise UnserialisableError(_TOO_DEEP)
     kind = kind or _kind_of(values)
     if kind not in _TYPES:
         raise UnserialisableError(f"no column is of kind {kind!r}: use one of {', '.join(KINDS.values())}")
     present = [value is not None for value in values]
     _check_types(values, kind)
+    validity = None if all(present) else memoryview(_to_bits(present))
+    if kind in _NESTING:
+        return replace(_NESTING[kind](values, depth + 1), validity=validity)
     is_decimal = kind == "decimal"
     if scale is None:
         scale = _scale_of(values, precision) if is_decimal else 0
@@ -221,7 +357,7 @@ def from_values(
         kind,
         len(values),
         memoryview(data),
-        None if all(present) else memoryview(_to_bits(present)),
+        validity,
         None if offsets is None else memoryview(offsets),
         precision if is_decimal else 0,
         scale if is_decimal else 0,
@@ -229,9 +365,10 @@ def from_values(
 
 
 def to_values(column: Column) -> list[Any]:
-    """The rows as Python values; null is None, a timestamp is an aware ``datetime`` in UTC.
+    """The rows as Python values; null is None, a timestamp is an aware ``datetime`` in UTC, a local one has no zone.
 
-    Raises UnserialisableError naming the first row with an instant beyond the years 1 to 9999.
+    Raises UnserialisableError naming the first row with a date or time beyond the years 1 to 9999 or beyond a day, or
+    with a map that no dict holds.
     """
     values = _READERS[column.kind](column)
     if column.validity is None:
@@ -250,9 +387,21 @@ def _kind_of(values: Sequence[Any]) -> str:
     first = next((value for value in values if value is not None), None)
     if first is None:
         return _NULLS_ALONE
-    if type(first) not in _KIND_OF:
+    kind = _KIND_OF.get(type(first))
+    if kind is None:
         raise UnserialisableError(f"a column of {type(first).__name__} has no kind: give one")
-    return _KIND_OF[type(first)]
+    if kind == "timestamp" and first.tzinfo is None:
+        return "local_timestamp"
+    return "struct" if kind == "map" and _is_struct(values) else kind
+
+
+def _is_struct(values: Sequence[Any]) -> bool:
+    """Whether dicts are structs: their keys are text, and what they hold is of several kinds, or holds others."""
+    rows = [one for one in values if type(one) is dict]
+    if not all(type(key) is str for one in rows for key in one):
+        return False
+    kinds = {type(item) for one in rows for item in one.values()} - {type(None)}
+    return bool(kinds & {list, tuple, dict}) or not (len(kinds) < 2 or kinds <= {int, float})
 
 
 def _scale_of(values: Sequence[Any], precision: int) -> int:
@@ -326,8 +475,34 @@ def _write_bytes(values: Iterable[Any], _: int) -> Parts:
 
 
 def _write_instants(values: Iterable[Any], _: int) -> Parts:
-    # An instant without a zone raises TypeError here: it is no value (W-15).
+    # An instant without a zone raises TypeError here: it is no value (W-15). So does one with a zone in local ones.
     return array("q", [0 if value is None else (value - _EPOCH) // _MICROSECOND for value in values]).tobytes(), None
+
+
+def _write_local(values: Iterable[Any], _: int) -> Parts:
+    return _write_integers([None if value is None else (value - _LOCAL_EPOCH) // _MICROSECOND for value in values], 0)
+
+
+def _write_dates(values: Iterable[Any], _: int) -> Parts:
+    return _write_months([None if value is None else value.toordinal() - _FIRST_DAY for value in values], 0)
+
+
+def _write_times(values: Iterable[Any], _: int) -> Parts:
+    return _write_integers([None if value is None else _since_midnight(value) for value in values], 0)
+
+
+def _since_midnight(value: time) -> int:
+    if value.tzinfo is not None:
+        raise ValueError("a time of day with a zone is no value")
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+
+
+def _write_durations(values: Iterable[Any], _: int) -> Parts:
+    return _write_integers([None if value is None else value // _MICROSECOND for value in values], 0)
+
+
+def _write_months(values: Iterable[Any], _: int) -> Parts:
+    return array("i", [value or 0 for value in values]).tobytes(), None
 
 
 def _write_decimals(values: Iterable[Any], scale: int) -> Parts:
@@ -358,20 +533,30 @@ def _read_decimals(column: Column) -> list[Any]:
     return [_EXACT.multiply(number, unit) for number in numbers]
 
 
-def _read_instants(column: Column) -> list[Any]:
-    moments = column.data.cast("q").tolist()
-    try:
-        return [_EPOCH + _MICROSECOND * moment for moment in moments]
-    except OverflowError:
-        present = is_present(column)
-        return [_instant(row, moment, present[row]) for row, moment in enumerate(moments)]
+def _reads(code: Literal["i", "q"], convert: Callable[[int], Any], why: str) -> Callable[[Column], list[Any]]:
+    """What reads numbers as moments; the first that Python has no value for is named."""
+
+    def read(column: Column) -> list[Any]:
+        numbers = column.data.cast(code).tolist()
+        try:
+            return list(map(convert, numbers))
+        except (OverflowError, ValueError):
+            present = is_present(column)  # what stands for a null has no meaning
+            return [_read_one(row, one, convert, why) if present[row] else None for row, one in enumerate(numbers)]
+
+    return read
 
 
-def _instant(row: int, moment: int, is_there: bool) -> datetime | None:
+def _read_one(row: int, number: int, convert: Callable[[int], Any], why: str) -> Any:
     try:
-        return _EPOCH + _MICROSECOND * moment if is_there else None  # what stands for a null has no meaning
-    except OverflowError:
-        raise RowMisfit(row, "is an instant beyond the years 1 to 9999") from None
+        return convert(number)
+    except (OverflowError, ValueError):
+        raise RowMisfit(row, why) from None
+
+
+def _time(microseconds: int) -> time:
+    seconds, microsecond = divmod(microseconds, 1_000_000)
+    return time(seconds // 3600, seconds // 60 % 60, seconds % 60, microsecond)
 
 
 def _to_bits(bits: Sequence[bool]) -> bytes:
@@ -383,6 +568,7 @@ def _from_bits(bits: memoryview) -> list[bool]:
     return [bool(byte >> at & 1) for byte in bits for at in range(8)]
 
 
+_BEYOND = "beyond the years 1 to 9999"
 _WRITERS: dict[str, Callable[[Iterable[Any], int], Parts]] = {
     "int64": _write_integers,
     "float64": _write_floats,
@@ -391,6 +577,11 @@ _WRITERS: dict[str, Callable[[Iterable[Any], int], Parts]] = {
     "binary": _write_bytes,
     "timestamp": _write_instants,
     "decimal": _write_decimals,
+    "date": _write_dates,
+    "time": _write_times,
+    "local_timestamp": _write_local,
+    "duration": _write_durations,
+    "months": _write_months,
 }
 _READERS: dict[str, Callable[[Column], list[Any]]] = {
     "int64": lambda column: column.data.cast("q").tolist(),
@@ -398,6 +589,114 @@ _READERS: dict[str, Callable[[Column], list[Any]]] = {
     "bool": _read_bools,
     "utf8": lambda column: [value.decode() for value in _read_bytes(column)],
     "binary": _read_bytes,
-    "timestamp": _read_instants,
+    "timestamp": _reads("q", lambda moment: _EPOCH + _MICROSECOND * moment, f"is an instant {_BEYOND}"),
     "decimal": _read_decimals,
+    "date": _reads("i", lambda day: date.fromordinal(day + _FIRST_DAY), f"is a date {_BEYOND}"),
+    "time": _reads("q", _time, "is a time beyond a day"),
+    "local_timestamp": _reads(
+        "q", lambda moment: _LOCAL_EPOCH + _MICROSECOND * moment, f"is a date and time {_BEYOND}"
+    ),
+    "duration": _reads("q", lambda span: _MICROSECOND * span, "is a duration beyond all"),
+    "months": lambda column: column.data.cast("i").tolist(),
 }
+
+
+# --- columns in columns ---
+
+
+def _lists(values: Sequence[Any], depth: int) -> Column:
+    ends = _ends(values)
+    items = _in_rows(ends, lambda: _made(list(chain.from_iterable(filter(None, values))), None, depth=depth))
+    return Column("list", len(values), _NOTHING, None, _offsets(ends), children=(items,))
+
+
+def _maps(values: Sequence[Any], depth: int) -> Column:
+    ends = _ends(values)
+    present = [one for one in values if one]
+    keys = _in_rows(ends, lambda: _made(list(chain.from_iterable(present)), None, depth=depth))
+    if keys.validity is not None:
+        raise RowMisfit(bisect_right(ends, is_present(keys).index(False)) - 1, "has a key that is null")
+    held = list(chain.from_iterable(one.values() for one in present))
+    kind = "float64" if {int, float} == set(map(type, held)) - {type(None)} else None
+    items = _in_rows(ends, lambda: _made(held, kind, depth=depth))
+    return Column("map", len(values), _NOTHING, None, _offsets(ends), children=(keys, items))
+
+
+def _structs(values: Sequence[Any], depth: int) -> Column:
+    names: dict[str, None] = {}
+    for row, one in enumerate(values):
+        if one and not all(type(name) is str for name in one):
+            raise RowMisfit(row, "has a key that is no text, and no name of a field")
+        names.update(dict.fromkeys(one or ()))
+    if not names:
+        raise UnserialisableError("a column of structs has at least one field: these are empty")
+    members = ([None if one is None else one.get(name) for one in values] for name in names)
+    fields = tuple(_made(one, None, depth=depth) for one in members)
+    return Column("struct", len(values), _NOTHING, children=fields, names=tuple(names))
+
+
+def _ends(values: Sequence[Any]) -> list[int]:
+    """Where the items of each row begin among all; ends with how many there are."""
+    return [0, *accumulate(len(one) if one else 0 for one in values)]
+
+
+def _offsets(ends: list[int]) -> memoryview:
+    return memoryview(array("I", ends).tobytes())
+
+
+def _in_rows(ends: list[int], make: Callable[[], Any]) -> Any:
+    """What ``make`` makes of all items; the error of an item is that of its row."""
+    try:
+        return make()
+    except RowMisfit as misfit:
+        raise RowMisfit(bisect_right(ends, misfit.row) - 1, f"holds what {misfit.why}") from None
+
+
+def _read_lists(column: Column) -> list[Any]:
+    ends, (items,) = _children(column)
+    return [items[start:end] for start, end in pairwise(ends)]
+
+
+def _read_maps(column: Column) -> list[Any]:
+    ends, (keys, items) = _children(column)
+    return [
+        _dict(row, keys[start:end], items[start:end]) if there else None
+        for row, (there, (start, end)) in enumerate(zip(is_present(column), pairwise(ends), strict=True))
+    ]
+
+
+def _children(column: Column) -> tuple[list[int], list[list[Any]]]:
+    """Where each row ends, and the values of all rows; None for those of a null row, which have no meaning."""
+    assert column.offsets is not None
+    ends = column.offsets.cast("I").tolist()
+    rows = zip(is_present(column), pairwise(ends), strict=True)
+    meant = [there for there, (start, end) in rows for _ in range(start, end)]
+    return ends, [_in_rows(ends, partial(to_values, _meant(child, meant))) for child in column.children]
+
+
+def _dict(row: int, keys: list[Any], items: list[Any]) -> dict[Any, Any]:
+    try:
+        made = dict(zip(keys, items, strict=True))
+    except TypeError:  # lists and dicts
+        raise RowMisfit(row, "has keys that no dict can have") from None
+    if len(made) < len(keys):
+        raise RowMisfit(row, "has a key twice")
+    return made
+
+
+def _read_structs(column: Column) -> list[Any]:
+    present = is_present(column)
+    fields = [to_values(_meant(child, present)) for child in column.children]
+    return [dict(zip(column.names, row, strict=True)) for row in zip(*fields, strict=True)]
+
+
+def _meant(child: Column, meant: list[bool]) -> Column:
+    """``child`` with nulls where the row that holds it is null."""
+    if all(meant):
+        return child
+    present = map(and_, is_present(child), meant)
+    return replace(child, validity=memoryview(_to_bits(list(present))))
+
+
+_NESTING: dict[str, Callable[[Sequence[Any], int], Column]] = {"list": _lists, "struct": _structs, "map": _maps}
+_READERS.update({"list": _read_lists, "struct": _read_structs, "map": _read_maps})

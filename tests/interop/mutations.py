@@ -32,7 +32,7 @@ JSON_PIECES = (
 
 def seeds() -> dict[str, list[bytes]]:
     """The bytes of all vectors, valid or not, by kind."""
-    cursors, payloads, values = load("cursors"), load("payloads"), load("values")
+    cursors, payloads, values, columns = load("cursors"), load("payloads"), load("values"), load("columns")
     protected = load("signatures"), load("encryption")
 
     def hex_of(cases: list[dict[str, Any]]) -> list[bytes]:
@@ -53,7 +53,14 @@ def seeds() -> dict[str, list[bytes]]:
         ],
         "cursor": hex_of(cursors["cursors_valid"] + cursors["cursors_invalid"]),
         "fence": hex_of(cursors["fences_valid"] + cursors["fences_invalid"]),
-        "value": hex_of(values["valid"] + values["also_read"] + values["invalid"]),
+        "value": hex_of(
+            [
+                case
+                for vectors in (values, columns)
+                for part in ("valid", "also_read", "invalid")
+                for case in vectors[part]
+            ]
+        ),
         "message": hex_of(load("messages")["valid"] + load("messages")["invalid"]),
         "protected": hex_of([case for vectors in protected for part in ("valid", "invalid") for case in vectors[part]]),
         "keyfile": [case["text"].encode() for part in ("valid", "invalid") for case in load("keys")[part]],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -57,6 +57,21 @@ VALUES: dict[str, Any] = {
         "instants": from_values([datetime(2026, 11, 20, tzinfo=timezone.utc), None]),
         "decimals": from_values([Decimal("1.25"), None], precision=9, scale=2),
         "empty": from_values([], "utf8"),
+    },
+    "columns of times": {
+        "dates": from_values([date(2026, 11, 20), None, date(1, 1, 1)]),
+        "times": from_values([time(23, 59, 59, 999_999), None]),
+        "local": from_values([datetime.fromisoformat("2026-11-20T12:30"), None]),
+        "durations": from_values([timedelta(microseconds=-1), None]),
+        "months": from_values([14, None, -(2**31)], "months"),
+    },
+    "columns in columns": {
+        "lists": from_values([["grüße", None], None, []]),
+        "structs": from_values([{"a": 1, "b": "x"}, None, {"a": None, "b": "y"}]),
+        "maps": from_values([{"a": 1.5}, None, {}]),
+        "in each other": from_values([[{"m": {7: [date(2026, 1, 1)]}, "d": Decimal("1.5")}, None], None]),
+        "no row": from_values([], "list"),
+        "30 deep": from_values([_nested(30)]),
     },
     "thirty levels": _nested(30),
     "instants": [

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 
 import speed
 from speed import columns
-from speed.column_services import by_array, by_row
+from speed.column_services import by_array, by_arrow, by_row
 from speed.columns import from_arrow, from_values, to_arrow, to_values
 
 _NUMBERS = itertools.count()
@@ -181,11 +183,129 @@ def test_a_null_where_none_is_declared_is_refused(call: Any) -> None:
     def double(a: int) -> int:
         return 2 * a
 
-    for service, function in (("rows", by_row(double)), ("arrays", by_array(lambda a: 2 * a))):
+    def doubled(a: np.ndarray[Any, Any]) -> Any:
+        return 2 * a
+
+    for service, function in (("rows", by_row(double)), ("arrays", by_array(doubled))):
         with pytest.raises(speed.InvalidArgumentsError) as refused:
             call(service, function, {"a": from_values([1, None])})
         assert refused.value.details["row"] == 1
         assert refused.value.details["argument"] == "a"
+
+
+def test_integers_and_booleans_with_nulls_are_masked_arrays(call: Any) -> None:
+    """V-3: to a function that declares them, or nothing."""
+
+    def doubled(a: np.ma.MaskedArray[Any, Any]) -> Any:
+        return 2 * a
+
+    numbers = {"a": from_values([1, None, 3])}
+    assert to_values(call("doubled", by_array(doubled), numbers)) == [2, None, 6]
+    assert to_values(call("small", by_array(lambda a: a < 2), numbers)) == [True, None, False]
+    assert to_values(call("whole", by_array(doubled), {"a": from_values([1, 2])})) == [2, 4]
+
+
+def test_a_service_by_arrow_takes_a_record_batch_and_gives_one(call: Any) -> None:
+    """C-6: nested columns and nulls as Arrow has them, what is no column by its name."""
+
+    def totals(batch: pa.RecordBatch, factor: float = 1.0) -> pa.RecordBatch:
+        sums = pa.array([None if row is None else sum(row) * factor for row in batch["prices"].to_pylist()])
+        return pa.record_batch({"total": sums, "who": batch["who"]})
+
+    who = pa.array([{"name": "a", "tags": ["x", None]}, None, {"name": None, "tags": []}])
+    arguments = {"prices": from_values([[1.5, 2.5], None, []]), "who": from_arrow(who)}
+    answer = call("totals", by_arrow(totals), {**arguments, "factor": 2.0})
+    assert to_values(answer["total"]) == [8.0, None, 0]
+    assert to_arrow(answer["who"]).equals(who)
+    assert to_values(call("one", by_arrow(lambda batch: batch.column(0)), {"a": from_values([[1]])})) == [[1]]
+    shorter = call("cut", by_arrow(lambda batch: batch.slice(1), any_rows=True), {"a": from_values([1, 2])})
+    assert to_values(shorter["a"]) == [2]
+    for wrong in ({**arguments, "facto": 1.0}, {**arguments, "batch": 1}):
+        with pytest.raises(speed.InvalidArgumentsError):
+            call(f"s{next(_NUMBERS)}", by_arrow(totals), wrong)
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda batch: batch.slice(1), "the answer has 1 rows for a batch of 2"),
+        (lambda batch: pa.record_batch([batch.column(0)] * 2, names=["b", "b"]), "the answer has a column twice"),
+        (lambda batch: pa.record_batch({"b": pa.array([1, 2**63], pa.uint64())}), "row 1: the result 'b' is of uint64"),
+        (lambda batch: pa.record_batch({"b": pa.nulls(2)}), "no representation"),
+    ],
+)
+def test_an_answer_by_arrow_that_is_no_columns_is_the_services_failure(call: Any, function: Any, says: str) -> None:
+    """C-6."""
+    with pytest.raises(speed.ExecutionFailedError, match=says):
+        call(f"s{next(_NUMBERS)}", by_arrow(function), {"a": from_values([1, 2])})
+
+
+def test_a_function_by_arrow_without_a_parameter_is_refused() -> None:
+    """S-9."""
+    with pytest.raises(speed.ConfigurationError, match="a parameter for the batch"):
+        by_arrow(lambda: None)
+
+
+DAY = dt.date(2026, 11, 25)
+
+
+def test_rows_have_the_values_of_python_for_what_is_nested_and_for_times(call: Any) -> None:
+    """V-3: as arguments that hints name, and as answers."""
+
+    def moved(day: dt.date, at: dt.time, by: dt.timedelta, tags: list[str | None], size: Size) -> dict[str, Any]:
+        return {
+            "day": day + by,
+            "at": at,
+            "local": dt.datetime.combine(day, at),
+            "by": by,
+            "tags": [*tags, None],
+            "size": {"name": size.name, "prices": size.prices},
+            "counts": {"a": 1, "b": None},
+        }
+
+    size = {"name": "x", "prices": {"a": 1.5}}
+    arguments = {"day": DAY, "at": dt.time(1, 2), "by": dt.timedelta(1), "tags": ["a"], "size": size}
+    answer = call(
+        "moved", by_row(moved), {name: from_values([one], _KIND.get(name)) for name, one in arguments.items()}
+    )
+    assert {name: column.type_name for name, column in answer.items()} == {
+        "day": "date",
+        "at": "time",
+        "local": "local_timestamp",
+        "by": "duration",
+        "tags": "list<utf8>",
+        "size": "struct<name: utf8, prices: map<utf8, float64>>",
+        "counts": "map<utf8, int64>",
+    }
+    assert to_values(answer["day"]) == [DAY + dt.timedelta(1)]
+    assert to_values(answer["size"]) == [size]
+
+    def following(day: dt.date, by: dt.timedelta) -> dt.date:
+        return day + by
+
+    assert call("single", by_row(following), {"day": "2026-11-25", "by": 86_400_000_000}) == "2026-11-26"
+
+
+_KIND = {"size": "struct"}
+
+
+@dataclass
+class Size:
+    name: str
+    prices: dict[str, float]
+
+
+def test_no_row_of_a_declared_kind_is_a_column_of_it(call: Any) -> None:
+    """C-8."""
+
+    def day(a: int) -> dt.date:
+        return DAY
+
+    def several(a: int) -> list[int]:
+        return [a]
+
+    assert call("day", by_row(day), {"a": from_values([], "int64")}).type_name == "date"
+    assert call("list", by_row(several), {"a": from_values([], "int64")}).type_name == "list<float64>"
 
 
 def test_columns_of_different_lengths_are_refused(call: Any) -> None:

@@ -174,7 +174,7 @@ def test_columns_go_to_arguments_of_other_names(spark: Any, sp: Speed) -> None:
 
 def test_a_plain_function_is_refused_with_what_would_make_it_one_of_columns(spark: Any, sp: Speed) -> None:
     asked = sp.enrich(frame(spark), node="geo", service="plain", columns=["a"], returns="c long")
-    with pytest.raises(Exception, match=r"argument 'a' is a column, .* use @by_row or @by_array"):
+    with pytest.raises(Exception, match=r"argument 'a' is a column, .* use @by_row, @by_array"):
         asked.collect()
 
 

@@ -224,7 +224,7 @@ struct Made {
     return checked(PyNumber_Add(epoch, delta.ptr()));
   }
   nb::object operator()(const Column& column) const {
-    return nb::module_::import_("speed.wire.column").attr("decode")(bytes_of(column.body()));
+    return nb::module_::import_("speed.wire.column").attr("decode")(bytes_of(column.body()), true);
   }
 };
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +14,8 @@ from speed.wire.column import Column, from_values
 from tests.vectors import case_name, load, value_of
 
 ROWS = load("rows")
-TYPES: dict[str, Any] = {"float64": float, "decimal": Decimal}
+TYPES: dict[str, Any] = {"float64": float, "decimal": Decimal, "local_timestamp": datetime}
+TYPES |= {"date": date, "time": time, "duration": timedelta}
 
 
 def column_of(published: dict[str, Any]) -> Column:
@@ -35,10 +36,6 @@ def answer_of(request: Request, does: Any) -> Any:
         raise ArithmeticError(content)
     if what == "says":
         return Response.error(*content)
-    if what == "date":
-        return date.fromisoformat(content)
-    if what == "microseconds":
-        return timedelta(microseconds=int(content))
     return value_of(does)
 
 
@@ -49,10 +46,13 @@ def answered(case: dict[str, Any]) -> Response:
         return answer_of(request, answers[row])
 
     if case["declares"] is not None:
-        service.__annotations__["return"] = TYPES[case["declares"]]
+        service.__annotations__["return"] = TYPES.get(case["declares"])
     batch = {name: column_of(column) for name, column in case["arguments"].items()}
     batch["row"] = from_values(list(range(len(answers))))
-    return run(by_row(service), Request("rows", batch, "analytics", "request-1", 0))
+    return run(
+        by_row(service, kind="months" if case["declares"] == "months" else None),
+        Request("rows", batch, "analytics", "request-1", 0),
+    )
 
 
 @pytest.mark.parametrize("case", ROWS["valid"], ids=case_name)

@@ -482,7 +482,7 @@ def test_a_column_for_a_function_of_plain_values_is_refused_with_what_would_take
         answer = invoke(registry_with(function), request(x=batch))
         assert answer.error_code == "INVALID_ARGUMENTS"
         assert "argument 'x' is a column" in answer.error_message
-        assert "@by_row or @by_array" in answer.error_message
+        assert "@by_row, @by_array" in answer.error_message
 
 
 def test_a_function_that_says_so_takes_columns() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+import re
+from dataclasses import replace
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -144,3 +146,69 @@ def test_of_rows_that_were_not_sent_the_row_of_the_answer_is_named() -> None:
     with pytest.raises(ExecutionFailedError, match="row 1 of the answer: the answer for 'c' is beyond") as failed:
         arrays(columns.from_values([1.0, 1e300]), pa.field("c", pa.float32()), rows=None)
     assert failed.value.details == {"row_of_answer": 1}
+
+
+LISTS = pa.list_(pa.field("element", pa.int32()))
+NOT_NULL = pa.list_(pa.field("element", pa.int32(), nullable=False))
+PAIR = pa.struct([pa.field("a", pa.int8(), nullable=False), pa.field("b", pa.string())])
+
+
+@pytest.mark.parametrize(
+    ("values", "promised", "expected"),
+    [
+        ([[1, None], None, []], LISTS, [[1, None], None, []]),
+        ([[1], None], NOT_NULL, [[1], None]),
+        ([[], [None]], pa.list_(pa.string()), [[], [None]]),
+        ([{"a": 1, "b": "x"}, None], PAIR, [{"a": 1, "b": "x"}, None]),
+        ([{"a": 1, "c": "x"}, None], PAIR, [{"a": 1, "b": None}, None]),
+        ([{"a": 1}, {"a": 2, "c": None}], PAIR, [{"a": 1, "b": None}, {"a": 2, "b": None}]),
+        ([{"a": 1, "b": 2.5}], pa.map_(pa.string(), pa.float32()), [[("a", 1.0), ("b", 2.5)]]),
+        ([{1: [2.0]}, None, {}], pa.map_(pa.int8(), pa.list_(pa.int64())), [[(1, [2])], None, []]),
+        ([date(2026, 1, 2), None], pa.string(), ["2026-01-02", None]),
+        ([time(1, 2)], pa.string(), ["01:02:00"]),
+        ([datetime(2026, 1, 2, 3)], pa.string(), ["2026-01-02T03:00:00"]),  # noqa: DTZ001
+        ([timedelta(seconds=1)], pa.int64(), [1_000_000]),
+        ([time(1, 2)], pa.time64("ns"), [time(1, 2)]),
+        ([[date(2026, 1, 2)]], pa.list_(pa.date32()), [[date(2026, 1, 2)]]),
+    ],
+)
+def test_nested_answers_and_times_are_as_promised(values: list[Any], promised: pa.DataType, expected: Any) -> None:
+    """V-5, C-8."""
+    (array,) = promised_arrays(columns.from_values(values), pa.schema([pa.field("c", promised)]), len(values))
+    assert (array.type, array.to_pylist()) == (promised, expected)
+    array.validate(full=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "promised", "says"),
+    [
+        ([[1], [2, 2**31]], LISTS, r"row 1: .*'c\[\]' is an integer that int32 does not hold"),
+        ([[1], None, [2, None]], NOT_NULL, r"row 2: .*'c\[\]' is null, and declared NOT NULL"),
+        ([None, {"a": None, "b": "x"}], PAIR, r"row 1: .*'c\.a' is null, and declared NOT NULL"),
+        ([{"a": 1}, {"a": 300}], PAIR, r"row 1: .*'c\.a' is an integer that int8 does not hold"),
+        ([None, [1]], PAIR, "row 1.* is a list, which struct<.*> does not hold"),
+        (
+            [[{"a": "x", "b": [1]}]],
+            pa.list_(pa.map_(pa.string(), pa.string())),
+            r"row 0: .*'c\[\]' is a struct, which map",
+        ),
+        ([date(2026, 1, 2)], pa.timestamp("us", "UTC"), "row 0.* is a date, which timestamp"),
+    ],
+)
+def test_what_a_nested_promise_does_not_hold_names_row_and_field(
+    values: list[Any], promised: pa.DataType, says: str
+) -> None:
+    """V-5."""
+    with pytest.raises(ExecutionFailedError) as refused:
+        promised_arrays(columns.from_values(values), pa.schema([pa.field("c", promised)]), len(values))
+    assert re.search(says, f"row {refused.value.details['row']}: {refused.value}")
+
+
+def test_what_lies_in_a_null_row_keeps_no_promise() -> None:
+    """C-4: neither for lists nor for structs."""
+    hidden = replace(columns.from_values([[300], [1]]), validity=memoryview(b"\2"))
+    (array,) = promised_arrays(hidden, pa.schema([pa.field("c", pa.list_(pa.int8()))]), 2)
+    assert array.to_pylist() == [None, [1]]
+    hidden = replace(columns.from_values([{"a": 300, "b": "x"}, {"a": 1, "b": "y"}]), validity=memoryview(b"\2"))
+    (array,) = promised_arrays(hidden, pa.schema([pa.field("c", PAIR)]), 2)
+    assert array.to_pylist() == [None, {"a": 1, "b": "y"}]

@@ -1,8 +1,9 @@
-"""Columns: C-1 to C-5."""
+"""Columns: C-1 to C-5, C-9."""
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from dataclasses import replace
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from speed.errors import UnserialisableError, WireError
 from speed.wire import column
-from speed.wire.column import KINDS, Column, from_values, is_present, to_values
+from speed.wire.column import KINDS, Column, RowMisfit, from_values, is_present, to_values
 from speed.wire.value import pack, unpack
 from tests.vectors import case_name, load, value_of
 
@@ -27,9 +28,26 @@ ROWS: dict[str, st.SearchStrategy[Any]] = {
     "binary": st.binary(max_size=8),
     "timestamp": st.datetimes(timezones=st.just(utc)).map(lambda instant: instant.replace(fold=0)),
     "decimal": st.decimals(1 - 10**9, 10**9 - 1, places=2, allow_nan=False),
+    "date": st.dates(),
+    "time": st.times().map(lambda of_day: of_day.replace(fold=0)),
+    "local_timestamp": st.datetimes().map(lambda moment: moment.replace(fold=0)),
+    "duration": st.integers(-(2**63), 2**63 - 1).map(lambda span: timedelta(microseconds=span)),
+    "months": st.integers(-(2**31), 2**31 - 1),
 }
+ROWS["map"] = st.dictionaries(ROWS["utf8"], st.integers(0, 9), max_size=3)
+ROWS["struct"] = st.fixed_dictionaries({"a": st.none() | ROWS["utf8"], "b": st.lists(ROWS["map"], max_size=3)}).map(
+    lambda fields: dict(sorted(fields.items()))
+)
 columns = st.sampled_from(sorted(ROWS)).flatmap(
-    lambda kind: st.lists(st.none() | ROWS[kind], max_size=40).map(lambda rows: (kind, rows))
+    lambda kind: (
+        st.lists(st.none() | ROWS[kind], max_size=40)
+        .filter(lambda rows: kind != "struct" or any(rows))  # without fields there is none
+        .map(lambda rows: (kind, rows))
+    )
+) | st.sampled_from(sorted(ROWS.keys() - {"decimal", "months"})).flatmap(
+    lambda kind: st.lists(st.none() | st.lists(st.none() | ROWS[kind], max_size=3), max_size=9).map(
+        lambda rows: ("list", rows)
+    )
 )
 
 
@@ -39,6 +57,7 @@ def test_a_published_column_is_read_and_written_alike(case: dict[str, Any]) -> N
     data, rows = bytes.fromhex(case["hex"]), [value_of(row) for row in case["rows"]]
     read = unpack(data)
     assert (read.kind, read.precision, read.scale) == (case["kind"], case["precision"], case["scale"])
+    assert read.type_name == case["type"]
     assert repr(to_values(read)) == repr(rows)
     assert pack(from_values(rows, case["kind"], precision=case["precision"], scale=case["scale"])) == data
 
@@ -78,14 +97,23 @@ def test_a_changed_column_is_refused_or_is_a_whole_column(kind_and_rows: tuple[s
     except ValueError:
         return
     assert column.encode(read) == body
-    if read.kind != "timestamp":  # the years of a timestamp are those of its reader
+    try:
         assert len(to_values(read)) == read.rows
+    except RowMisfit as misfit:  # a moment beyond the years of its reader, a key twice
+        assert misfit.row < read.rows
 
 
 @pytest.mark.parametrize("kind", KINDS.values())
 def test_parts_lie_where_a_processor_wants_them(kind: str) -> None:
     """C-2: each part begins at a multiple of 8 bytes."""
     rows = {"bool": True, "utf8": "a", "binary": b"a", "timestamp": datetime(2020, 1, 1, tzinfo=utc), "decimal": 1}
+    rows |= {
+        "date": date(2020, 1, 1),
+        "time": time(1),
+        "local_timestamp": datetime.fromisoformat("2020-01-01"),
+        "duration": timedelta(1),
+    }
+    rows |= {"list": [1], "struct": {"a": 1}, "map": {1: 1}}
     body = column.encode(from_values([rows.get(kind, 1), None, rows.get(kind, 1)], kind))
     read = column.decode(body)
     assert len(body) % 8 == 0
@@ -100,11 +128,19 @@ def test_parts_lie_where_a_processor_wants_them(kind: str) -> None:
         ([1, True], None, "row 1 is of type bool in a column of int64"),
         ([None, 2**63], "int64", "row 1 does not fit into a column of int64"),
         (["\ud800"], None, "row 0 does not fit into a column of utf8"),
-        ([datetime(2020, 1, 1)], None, "row 0 does not fit into a column of timestamp"),  # noqa: DTZ001
+        ([datetime(2020, 1, 1)], "timestamp", "row 0 does not fit into a column of timestamp"),  # noqa: DTZ001
         ([Decimal("1e-39")], None, "row 0 does not fit into a column of decimal"),
         ([Decimal(10) ** 38], None, r"row 0 does not fit into a decimal\(38, 0\)"),
         ([Decimal("NaN")], None, "row 0 does not fit into a column of decimal"),
-        ([[1]], None, "a column of list has no kind: give one"),
+        ([datetime(2020, 1, 1, tzinfo=utc)], "local_timestamp", "row 0 does not fit into a column of local_timestamp"),
+        ([time(1, tzinfo=utc)], None, "row 0 does not fit into a column of time"),
+        ([2**31], "months", "row 0 does not fit into a column of months"),
+        ([{1}], None, "a column of set has no kind: give one"),
+        ([[1], [2, "a"]], None, "row 1 holds what is of type str in a column of int64"),
+        ([{1: [1]}, {1: ["a"]}], None, "row 1 holds what holds what is of type str in a column of int64"),
+        ([{"a": 1}, {None: 1}], "map", "row 1 has a key that is null"),
+        ([{"a": 1}, {1: 1}], "struct", "row 1 has a key that is no text, and no name of a field"),
+        ([{}], "struct", "a column of structs has at least one field"),
         ([0.5, 2**53 + 1], "float64", "row 1 does not fit into a column of float64"),
         ([1], "int32", "no column is of kind 'int32': use one of int64"),
     ],
@@ -113,6 +149,47 @@ def test_a_row_that_does_not_fit_is_named(rows: list[Any], kind: str | None, say
     """W-17: on the sender's side, and nothing is converted silently."""
     with pytest.raises(UnserialisableError, match=says):
         from_values(rows, kind)
+
+
+def nested(depth: int) -> Any:
+    return 1 if depth == 1 else [nested(depth - 1)]
+
+
+def test_a_column_in_32_others_is_the_last_one_that_travels() -> None:
+    """C-9: deeper ones are refused where they are made, one that holds itself too."""
+    assert to_values(unpack(pack(from_values([nested(32)])))) == [nested(32)]
+    endless: list[Any] = []
+    endless.append(endless)
+    made = from_values([nested(32)])
+    for deep in (lambda: from_values([nested(33)]), lambda: from_values(endless)):
+        with pytest.raises(UnserialisableError, match="nested deeper than 32"):
+            deep()
+    with pytest.raises(UnserialisableError, match="nested deeper than 32"):
+        column.encode(Column("struct", 1, memoryview(b""), children=(made,), names=("a",)))
+
+
+def test_a_struct_of_more_fields_than_a_column_has_inside_is_refused() -> None:
+    """C-9: before any of them is read."""
+    names = column.encode(from_values([str(number) for number in range(65_537)]))
+    with pytest.raises(ValueError, match="without names of fields, or with too many"):
+        column.decode(column.encode(Column("struct", 0, memoryview(b""), children=(), names=("a",)))[:8] + names)
+
+
+def test_what_lies_in_a_null_row_is_never_read() -> None:
+    """C-4: a date that Python does not have, a key twice."""
+    beyond = replace(from_values([date(1, 1, 1)]), data=memoryview(pack_days(-(2**31))))
+    a_struct = Column("struct", 1, memoryview(b""), memoryview(b"\0"), children=(beyond,), names=("day",))
+    assert to_values(a_struct) == [None]
+    assert to_values(replace(from_values([[1]]), validity=memoryview(b"\0"), children=(beyond,))) == [None]
+    twice = replace(from_values([{1: 1, 2: 2}]), children=(from_values([1, 1]), from_values([1, 2])))
+    assert to_values(replace(twice, validity=memoryview(b"\0"))) == [None]
+    for bad, why in ((beyond, "a date beyond the years 1 to 9999"), (twice, "has a key twice")):
+        with pytest.raises(RowMisfit, match=why):
+            to_values(bad)
+
+
+def pack_days(days: int) -> bytes:
+    return days.to_bytes(4, "little", signed=True)
 
 
 def test_a_column_shows_no_content() -> None:

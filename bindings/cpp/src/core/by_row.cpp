@@ -5,6 +5,7 @@
 
 #include "core/fault.hpp"
 #include "speed/service.hpp"
+#include "wire/limits.hpp"
 #include "wire/value/decimal.hpp"
 #include "wire/value/spc.hpp"
 #include "wire/value/value_codec.hpp"
@@ -22,6 +23,52 @@ Bytes bytes_of(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
+constexpr std::int64_t first_day = -719'162;  // 0001-01-01
+constexpr std::int64_t last_day = 2'932'896;  // 9999-12-31
+
+std::chrono::year_month_day date_of(std::chrono::days day) {
+  if (day.count() < first_day || day.count() > last_day) {
+    throw UnserialisableError("a date is none of the years 1 to 9999");
+  }
+  return std::chrono::sys_days(day);
+}
+
+Value moment_of(std::chrono::microseconds moment) {
+  const auto day = std::chrono::floor<std::chrono::days>(moment);
+  date_of(day);
+  return std::chrono::local_time<std::chrono::microseconds>(moment);
+}
+
+Value cell(const Column& column, std::size_t row);
+
+Array list_of(const Column& items, Column::Range range) {
+  Array list;
+  for (std::size_t item = range.begin; item < range.end; ++item) list.push_back(cell(items, item));
+  return list;
+}
+
+Map fields_of(const Column& column, std::size_t row) {
+  Map fields;
+  for (std::size_t field = 0; field < column.names().size(); ++field) {
+    fields.set(column.names()[field], cell(column.children()[field], row));
+  }
+  return fields;
+}
+
+Map entries_of(const Column& column, Column::Range range) {
+  std::vector<Member> entries;
+  for (std::size_t entry = range.begin; entry < range.end; ++entry) {
+    Value key = cell(column.children()[0], entry);
+    const bool is_key = key.get_if<std::string>() != nullptr || key.get_if<std::int64_t>() != nullptr;
+    if (!is_key) throw UnserialisableError("a map has keys that are neither text nor integers");
+    entries.push_back({std::move(key), cell(column.children()[1], entry)});
+  }
+  Map map = Map::from_pairs(std::move(entries));
+  if (map.size() < range.end - range.begin) throw UnserialisableError("a map has a key twice");
+  return map;
+}
+
+// UnserialisableError for what no value says.
 Value cell(const Column& column, std::size_t row) {
   if (column.is_null(row)) return {};
   switch (column.kind()) {
@@ -32,6 +79,14 @@ Value cell(const Column& column, std::size_t row) {
     case Kind::binary: return bytes_of(column.text(row));
     case Kind::timestamp: return Instant(std::chrono::microseconds(column.int64()[row]));
     case Kind::decimal: return column.decimal_text(row);
+    case Kind::date: return date_of(std::chrono::days(column.int32()[row]));
+    case Kind::time: return std::chrono::hh_mm_ss(std::chrono::microseconds(column.int64()[row]));
+    case Kind::local_timestamp: return moment_of(std::chrono::microseconds(column.int64()[row]));
+    case Kind::duration: return column.int64()[row];
+    case Kind::months: return column.int32()[row];
+    case Kind::list: return list_of(column.children().front(), column.range(row));
+    case Kind::structure: return fields_of(column, row);
+    case Kind::map: return entries_of(column, column.range(row));
   }
   return {};
 }
@@ -134,7 +189,57 @@ Column instants_column(const std::vector<Value>& results) {
   return Column::timestamps(rows);
 }
 
+// Of a kind whose rows the wire has as text or integers: T is what they are, `number` what the column holds of one.
+template <class T>
+Column times_column(Kind kind, const std::vector<Value>& results, std::int64_t (*number)(const T&)) {
+  std::vector<std::optional<std::int64_t>> rows;
+  for (const auto& row : rows_of<T>(results)) rows.push_back(row ? std::optional(number(*row)) : std::nullopt);
+  return Column::times(kind, rows);
+}
+
+std::int64_t days_of(const std::chrono::year_month_day& date) {
+  return std::chrono::sys_days(date).time_since_epoch().count();
+}
+
+std::int64_t microseconds_of(const std::chrono::hh_mm_ss<std::chrono::microseconds>& time) {
+  return time.to_duration().count();
+}
+
+std::int64_t moment_number(const std::chrono::local_time<std::chrono::microseconds>& moment) {
+  return moment.time_since_epoch().count();
+}
+
+std::int64_t months_of(const std::int32_t& months) { return months; }
+std::int64_t span_number(const std::int64_t& microseconds) { return microseconds; }
+
 bool is_there(const Value& result) { return !result.is_nil(); }
+
+bool is_number(const Value& value) {
+  return value.get_if<std::int64_t>() != nullptr || value.get_if<std::uint64_t>() != nullptr ||
+         value.get_if<double>() != nullptr;
+}
+
+bool is_of_one_kind(const Value& one, const Value& other) {
+  return one.storage().index() == other.storage().index() || (is_number(one) && is_number(other));
+}
+
+// Whether maps are those of a column of maps, and not structs (C-8).
+bool is_map(const std::vector<Value>& results) {
+  const Value* first = nullptr;
+  bool is_uniform = true;
+  for (const Value& result : results) {
+    const auto* const map = result.get_if<Map>();
+    for (std::size_t at = 0; map != nullptr && at < map->size(); ++at) {
+      const auto& [key, value] = *(map->begin() + at);
+      if (key.get_if<std::string>() == nullptr) return true;
+      if (value.is_nil()) continue;
+      if (first == nullptr) first = &value;
+      const bool holds_others = value.get_if<Array>() != nullptr || value.get_if<Map>() != nullptr;
+      is_uniform = is_uniform && !holds_others && is_of_one_kind(*first, value);
+    }
+  }
+  return is_uniform;
+}
 
 // That of the first value; nulls alone are float64.
 Kind kind_of(const std::vector<Value>& results) {
@@ -145,11 +250,97 @@ Kind kind_of(const std::vector<Value>& results) {
   if (first->get_if<std::string>() != nullptr) return Kind::utf8;
   if (first->get_if<Bytes>() != nullptr) return Kind::binary;
   if (first->get_if<Instant>() != nullptr) return Kind::timestamp;
+  if (first->get_if<Array>() != nullptr) return Kind::list;
+  if (first->get_if<Map>() != nullptr) return is_map(results) ? Kind::map : Kind::structure;
   misfit(static_cast<std::size_t>(first - results.begin()),
          ": a value is " + std::string(first->kind()) + ", of which there is no column");
 }
 
-Column column_of(const std::vector<Value>& results, std::optional<Kind> kind) {
+// The values of each key that any row has, in the order in which they are met; nil where a row has it not.
+std::vector<std::pair<std::string, std::vector<Value>>> cells_of(const std::vector<Value>& results) {
+  const auto rows = rows_of<Map>(results);
+  std::map<std::string, std::size_t> places;
+  std::vector<std::pair<std::string, std::vector<Value>>> cells;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    for (const Member& member : rows[row].value_or(Map())) {
+      const auto* const name = member.key.get_if<std::string>();
+      if (name == nullptr) misfit(row, " has a key that is no text");
+      const auto [place, is_new] = places.try_emplace(*name, cells.size());
+      if (is_new) cells.emplace_back(*name, std::vector<Value>(rows.size()));
+      cells[place->second].second[row] = member.value;
+    }
+  }
+  return cells;
+}
+
+Column column_of(const std::vector<Value>& results, std::optional<Kind> kind, std::size_t depth = 1);
+
+// The lengths of what each row holds; what is neither is the failure of its row.
+template <class T>
+std::vector<std::optional<std::size_t>> lengths_of(const std::vector<Value>& results) {
+  std::vector<std::optional<std::size_t>> lengths;
+  for (const Value& result : results) {
+    const auto* const held = result.get_if<T>();
+    if (held == nullptr && !result.is_nil()) {
+      misfit(lengths.size(), ": a value is " + std::string(result.kind()) + " among others");
+    }
+    lengths.push_back(held == nullptr ? std::nullopt : std::optional(held->size()));
+  }
+  return lengths;
+}
+
+// The column of what rows of such lengths hold; what does not fit in it is the failure of its row.
+Column held_column(const std::vector<std::optional<std::size_t>>& lengths, const std::vector<Value>& held,
+                   std::optional<Kind> kind, std::size_t depth) {
+  try {
+    return column_of(held, kind, depth + 1);
+  } catch (const Misfit& one) {
+    std::size_t row = 0;
+    for (std::size_t end = lengths[0].value_or(0); end <= one.row; end += lengths[row].value_or(0)) ++row;
+    misfit(row, std::string(" holds one where") + one.what());
+  }
+}
+
+Column lists_column(const std::vector<Value>& results, std::size_t depth) {
+  const auto lengths = lengths_of<Array>(results);
+  std::vector<Value> items;
+  for (const Value& result : results) {
+    if (const auto* const list = result.get_if<Array>()) items.insert(items.end(), list->begin(), list->end());
+  }
+  return Column::lists(lengths, held_column(lengths, items, std::nullopt, depth));
+}
+
+Column maps_column(const std::vector<Value>& results, std::size_t depth) {
+  const auto lengths = lengths_of<Map>(results);
+  std::vector<Value> keys;
+  std::vector<Value> values;
+  for (const Value& result : results) {
+    const auto* const map = result.get_if<Map>();
+    for (std::size_t at = 0; map != nullptr && at < map->size(); ++at) {
+      keys.push_back((map->begin() + at)->key);
+      values.push_back((map->begin() + at)->value);
+    }
+  }
+  const auto is_float = [](const Value& value) { return value.get_if<double>() != nullptr; };
+  const bool are_floats = std::ranges::any_of(values, is_float) && std::ranges::all_of(values, [](const Value& value) {
+                            return value.is_nil() || is_number(value);
+                          });
+  const auto kind = are_floats ? std::optional(Kind::float64) : std::nullopt;
+  const Column names = held_column(lengths, keys, std::nullopt, depth);
+  return Column::maps(lengths, names, held_column(lengths, values, kind, depth));
+}
+
+Column structs_column(const std::vector<Value>& results, std::size_t depth) {
+  std::vector<bool> present;
+  for (const auto& length : lengths_of<Map>(results)) present.push_back(length.has_value());
+  std::vector<std::pair<std::string, Column>> fields;
+  for (auto& [name, cells] : cells_of(results)) fields.emplace_back(name, column_of(cells, std::nullopt, depth + 1));
+  if (fields.empty()) misfit(0, " is a struct without fields");
+  return Column::structs(fields, present);
+}
+
+Column column_of(const std::vector<Value>& results, std::optional<Kind> kind, std::size_t depth) {
+  if (depth > wire::limits::max_column_depth) misfit(0, " is nested too deep");
   switch (kind ? *kind : kind_of(results)) {
     case Kind::int64: return Column::of(rows_of<std::int64_t>(results));
     case Kind::float64: return Column::of(rows_of<double>(results));
@@ -158,28 +349,24 @@ Column column_of(const std::vector<Value>& results, std::optional<Kind> kind) {
     case Kind::binary: return bytes_column(results);
     case Kind::timestamp: return instants_column(results);
     case Kind::decimal: return decimals_column(results);
+    case Kind::date: return times_column(Kind::date, results, days_of);
+    case Kind::time: return times_column(Kind::time, results, microseconds_of);
+    case Kind::local_timestamp: return times_column(Kind::local_timestamp, results, moment_number);
+    case Kind::duration: return times_column(Kind::duration, results, span_number);
+    case Kind::months: return times_column(Kind::months, results, months_of);
+    case Kind::list: return lists_column(results, depth);
+    case Kind::structure: return structs_column(results, depth);
+    case Kind::map: return maps_column(results, depth);
   }
   throw ConfigurationError("there is no such kind of column");
 }
 
-// A column for each key that any row has; null where a row has it not.
+// A column for each key that any row has.
 Map columns_of(const std::vector<Value>& results) {
-  const auto rows = rows_of<Map>(results);
-  std::map<std::string, std::vector<Value>> cells;
-  std::vector<std::string> order;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    for (const Member& member : rows[row].value_or(Map())) {
-      const auto* const name = member.key.get_if<std::string>();
-      if (name == nullptr) misfit(row, " has a key that is no text");
-      const auto [column, is_new] = cells.try_emplace(*name, rows.size());
-      if (is_new) order.push_back(*name);
-      column->second[row] = member.value;
-    }
-  }
   Map columns;
-  for (const std::string& name : order) {
+  for (const auto& [name, cells] : cells_of(results)) {
     try {
-      columns.set(name, column_of(cells[name], std::nullopt));
+      columns.set(name, column_of(cells, std::nullopt));
     } catch (const Misfit& one) {
       fail(one, " '" + name + "'");
     }
@@ -225,6 +412,16 @@ Value answer(const ServiceFunction& service, const Request& request, std::size_t
   return std::move(response.result);
 }
 
+// The value of one row; what no value says is refused.
+Value argument(const std::string& name, const Column& column, std::size_t row) {
+  try {
+    return cell(column, row);
+  } catch (const UnserialisableError& error) {
+    throw InvalidArgumentsError(at(row) + "argument '" + name + "': " + error.what(),
+                                with_row({{"argument", name}}, row));
+  }
+}
+
 }  // namespace
 
 Columns Request::columns() const {
@@ -248,7 +445,7 @@ ServiceFunction by_row(ServiceFunction row_service, std::optional<Column::Kind> 
     std::vector<Value> results;
     Request one = request;
     for (std::size_t row = 0; row < batch.front().second.rows(); ++row) {
-      for (const auto& [name, column] : batch) one.arguments.set(name, cell(column, row));
+      for (const auto& [name, column] : batch) one.arguments.set(name, argument(name, column, row));
       results.push_back(answer(service, one, row));
     }
     return answer_of(results, kind);

@@ -1,12 +1,17 @@
-// Sizes of the parts of a column (C-2, C-4).
+// The parts of a column, and columns in columns (C-2 to C-5, C-9).
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <utility>
 
 #include "speed/column.hpp"
 #include "speed/error.hpp"
+#include "wire/limits.hpp"
 #include "wire/value/bytes.hpp"
 #include "wire/value/decimal.hpp"
 #include "wire/value/value_codec.hpp"
@@ -32,56 +37,22 @@ using wire::column_header_bytes;
 using wire::filled;
 
 constexpr std::size_t decimal_bytes = 16;
-constexpr std::array<std::string_view, 8> names{"",     "int64",  "float64",   "bool",
-                                                "utf8", "binary", "timestamp", "decimal"};
+constexpr std::array<std::string_view, 16> kind_names{
+    "",     "int64", "float64",         "bool",     "utf8",   "binary", "timestamp", "decimal",
+    "date", "time",  "local_timestamp", "duration", "months", "list",   "struct",    "map"};
 
-constexpr bool has_offsets(Kind kind) { return kind == Kind::utf8 || kind == Kind::binary; }
+constexpr bool has_text(Kind kind) { return kind == Kind::utf8 || kind == Kind::binary; }
+constexpr bool has_offsets(Kind kind) { return has_text(kind) || kind == Kind::list || kind == Kind::map; }
+constexpr bool is_of_32_bits(Kind kind) { return kind == Kind::date || kind == Kind::months; }
 
-constexpr std::size_t data_bytes(Kind kind, std::size_t rows) {
+constexpr std::uint64_t data_bytes(Kind kind, std::uint64_t rows) {
   if (kind == Kind::boolean) return wire::bit_bytes(rows);
-  return rows * (kind == Kind::decimal ? decimal_bytes : 8);
+  return rows * (kind == Kind::decimal ? decimal_bytes : is_of_32_bits(kind) ? 4 : 8);
 }
 
 [[noreturn]] void refuse(const char* why) { throw WireError("BAD_PAYLOAD", std::string("a column ") + why); }
 
 std::uint8_t byte_at(ByteView body, std::size_t at) { return std::to_integer<std::uint8_t>(body[at]); }
-
-std::uint32_t rows_of(ByteView body) {
-  std::uint32_t rows = 0;
-  std::memcpy(&rows, body.data() + 4, sizeof rows);
-  return rows;
-}
-
-// The parts of a body one after the other, each checked to be there and to be filled with zeros.
-class Parts {
- public:
-  explicit Parts(ByteView body) : rest_(body.subspan(column_header_bytes)) {}
-
-  ByteView take(std::uint64_t size) {
-    if (size > rest_.size() || filled(size) > rest_.size()) refuse("is shorter than its rows");
-    const ByteView part = rest_.first(size);
-    const ByteView filling = rest_.subspan(size, filled(size) - size);
-    if (std::ranges::any_of(filling, [](std::byte byte) { return byte != std::byte{0}; })) {
-      refuse("has bytes between its parts");
-    }
-    rest_ = rest_.subspan(filled(size));
-    return part;
-  }
-
-  void take_bits(std::uint32_t rows) {
-    const ByteView bits = take(wire::bit_bytes(rows));
-    if (rows % 8 != 0 && (std::to_integer<unsigned>(bits.back()) >> rows % 8) != 0) {
-      refuse("has bits behind its last row");
-    }
-  }
-
-  void end() const {
-    if (!rest_.empty()) refuse("is longer than its rows");
-  }
-
- private:
-  ByteView rest_;
-};
 
 bool is_inside_character(std::byte byte) { return (byte & std::byte{0xc0}) == std::byte{0x80}; }
 
@@ -92,58 +63,173 @@ void check_text(std::span<const std::uint32_t> offsets, ByteView data) {
   }
 }
 
-void check_strings(Parts& parts, Kind kind, std::uint32_t rows) {
-  const ByteView bytes = parts.take((std::uint64_t{rows} + 1) * sizeof(std::uint32_t));
-  std::vector<std::uint32_t> offsets(std::size_t{rows} + 1);  // what was received need not be aligned
-  std::memcpy(offsets.data(), bytes.data(), bytes.size());
-  if (offsets.front() != 0 || !std::ranges::is_sorted(offsets)) refuse("has offsets out of order");
-  const ByteView data = parts.take(offsets.back());
-  if (kind == Kind::utf8) check_text(offsets, data);
-}
-
-void check_header(ByteView body) {
-  if (body.size() < column_header_bytes) refuse("is shorter than its header");
-  const int number = byte_at(body, 0), precision = byte_at(body, 2), scale = byte_at(body, 3);
+void check_header(ByteView header) {
+  const int number = byte_at(header, 0), precision = byte_at(header, 2), scale = byte_at(header, 3);
   const bool is_decimal = number == static_cast<int>(Kind::decimal);
   const bool is_scaled = is_decimal ? precision >= 1 && precision <= wire::max_precision && scale <= precision
                                     : precision == 0 && scale == 0;
-  if (number < 1 || number > static_cast<int>(Kind::decimal) || byte_at(body, 1) > 1 || !is_scaled) {
+  if (number < 1 || number > static_cast<int>(Kind::map) || byte_at(header, 1) > 1 || !is_scaled) {
     refuse("is of an unknown kind");
   }
 }
 
-void check(ByteView body) {
-  check_header(body);
-  const auto kind = static_cast<Kind>(byte_at(body, 0));
-  const std::uint32_t rows = rows_of(body);
-  Parts parts(body);
-  if (byte_at(body, 1) != 0) parts.take_bits(rows);
-  if (has_offsets(kind)) {
-    check_strings(parts, kind, rows);
-  } else if (kind == Kind::boolean) {
-    parts.take_bits(rows);
-  } else {
-    parts.take(data_bytes(kind, rows));
-  }
-  parts.end();
-}
-
 }  // namespace
 
-Column::Column(Body body)
-    : body_(std::make_shared<const Body>(std::move(body))),
-      kind_(static_cast<Kind>(byte_at(*body_, 0))),
-      precision_(byte_at(*body_, 2)),
-      scale_(byte_at(*body_, 3)),
-      has_validity_(byte_at(*body_, 1) != 0),
-      rows_(rows_of(*body_)) {}
+struct Column::Inner {
+  std::vector<Column> children;
+  std::vector<std::string> names;
+};
 
-Column Column::parse(ByteView body) {
-  check(body);
-  return Column(Body(body.begin(), body.end()));
+// Bodies one after the other, each part checked to be there and to be filled with zeros.
+class Column::Reader {
+ public:
+  Reader(std::shared_ptr<const Body> body, bool is_trusted) : body_(std::move(body)), is_trusted_(is_trusted) {}
+
+  Column whole() {
+    Column column = next(1, std::nullopt);
+    if (at_ != body_->size()) refuse("is longer than its rows");
+    return column;
+  }
+
+ private:
+  // The body that begins here, of so many rows.
+  Column next(std::size_t depth, std::optional<std::uint32_t> rows) {
+    const std::size_t start = at_;
+    check_header(take(column_header_bytes));
+    if (depth > wire::limits::max_column_depth || (depth > 1 && ++inner_ > wire::limits::max_inner_columns)) {
+      refuse("is nested too deep, or has too many others in it");
+    }
+    Column column(body_, start);
+    if (rows && *rows != column.rows_) refuse("lies in another one with other rows than that says");
+    if (column.has_validity_) take_bits(column.rows_);
+    take_parts(column, depth);
+    column.size_ = at_ - start;
+    return column;
+  }
+
+  void take_parts(Column& column, std::size_t depth) {
+    if (column.kind_ == Kind::structure) {
+      column.inner_ = fields(column.rows_, depth + 1);
+    } else if (has_offsets(column.kind_)) {
+      const auto offsets = take_offsets(column.rows_);
+      if (has_text(column.kind_)) {
+        const ByteView data = take(offsets.back());
+        if (column.kind_ == Kind::utf8 && !is_trusted_) check_text(offsets, data);
+      } else {
+        column.inner_ = items(column.kind_, offsets.back(), depth + 1);
+      }
+    } else if (column.kind_ == Kind::boolean) {
+      take_bits(column.rows_);
+    } else {
+      take(data_bytes(column.kind_, column.rows_));
+    }
+  }
+
+  std::shared_ptr<const Inner> items(Kind kind, std::uint32_t rows, std::size_t depth) {
+    Inner inner;
+    inner.children.push_back(next(depth, rows));
+    if (kind == Kind::map) {
+      if (inner.children.front().has_validity_) refuse("has maps whose keys may be null");
+      inner.children.push_back(next(depth, rows));
+    }
+    return std::make_shared<const Inner>(std::move(inner));
+  }
+
+  std::shared_ptr<const Inner> fields(std::uint32_t rows, std::size_t depth) {
+    const Column named = next(depth, std::nullopt);
+    const bool are_names = named.kind_ == Kind::utf8 && !named.has_validity_;
+    if (!are_names || named.rows_ == 0 || named.rows_ > wire::limits::max_inner_columns) {
+      refuse("has structs without names of fields, or with too many");
+    }
+    Inner inner;
+    for (std::size_t field = 0; field < named.rows_; ++field) inner.names.emplace_back(named.text(field));
+    if (std::set<std::string_view>(inner.names.begin(), inner.names.end()).size() < inner.names.size()) {
+      refuse("has structs with a field twice");
+    }
+    for (std::size_t field = 0; field < named.rows_; ++field) inner.children.push_back(next(depth, rows));
+    return std::make_shared<const Inner>(std::move(inner));
+  }
+
+  std::span<const std::uint32_t> take_offsets(std::uint32_t rows) {
+    const ByteView bytes = take((std::uint64_t{rows} + 1) * sizeof(std::uint32_t));
+    const std::span offsets(reinterpret_cast<const std::uint32_t*>(bytes.data()), std::size_t{rows} + 1);
+    if (offsets.front() != 0 || !std::ranges::is_sorted(offsets)) refuse("has offsets out of order");
+    return offsets;
+  }
+
+  void take_bits(std::uint32_t rows) {
+    const ByteView bits = take(wire::bit_bytes(rows));
+    if (rows % 8 != 0 && (std::to_integer<unsigned>(bits.back()) >> rows % 8) != 0) {
+      refuse("has bits behind its last row");
+    }
+  }
+
+  ByteView take(std::uint64_t size) {
+    const ByteView rest = ByteView(*body_).subspan(at_);
+    if (size > rest.size() || filled(size) > rest.size()) refuse("is shorter than its rows");
+    const ByteView filling = rest.subspan(size, filled(size) - size);
+    if (std::ranges::any_of(filling, [](std::byte byte) { return byte != std::byte{0}; })) {
+      refuse("has bytes between its parts");
+    }
+    at_ += filled(size);
+    return rest.first(size);
+  }
+
+  std::shared_ptr<const Body> body_;
+  std::size_t at_ = 0;
+  std::size_t inner_ = 0;
+  bool is_trusted_;
+};
+
+Column::Column(std::shared_ptr<const Body> body, std::size_t at)
+    : body_(std::move(body)),
+      at_(at),
+      kind_(static_cast<Kind>(byte_at(*body_, at))),
+      precision_(byte_at(*body_, at + 2)),
+      scale_(byte_at(*body_, at + 3)),
+      has_validity_(byte_at(*body_, at + 1) != 0),
+      rows_(0) {
+  std::memcpy(&rows_, body_->data() + at + 4, sizeof rows_);
 }
 
-std::string_view Column::kind_name() const noexcept { return names[static_cast<std::size_t>(kind_)]; }
+Column Column::parse(ByteView body) {
+  return Reader(std::make_shared<const Body>(body.begin(), body.end()), false).whole();
+}
+
+Column Column::made(Body body) { return Reader(std::make_shared<const Body>(std::move(body)), true).whole(); }
+
+std::string_view Column::kind_name() const noexcept { return kind_names[static_cast<std::size_t>(kind_)]; }
+
+std::string Column::type_name() const {
+  std::string name(kind_name());
+  if (kind_ == Kind::decimal) return name + "(" + std::to_string(precision_) + ", " + std::to_string(scale_) + ")";
+  for (std::size_t child = 0; child < children().size(); ++child) {
+    name += child == 0 ? "<" : ", ";
+    if (kind_ == Kind::structure) name += names()[child] + ": ";
+    name += children()[child].type_name();
+  }
+  return children().empty() ? name : name + ">";
+}
+
+std::span<const Column> Column::children() const noexcept {
+  return inner_ == nullptr ? std::span<const Column>() : inner_->children;
+}
+
+std::span<const std::string> Column::names() const noexcept {
+  return inner_ == nullptr ? std::span<const std::string>() : inner_->names;
+}
+
+const Column& Column::field(std::string_view name) const {
+  expect(Kind::structure, "struct");
+  const auto found = std::ranges::find(names(), name);
+  if (found == names().end()) throw std::out_of_range("a struct has no field '" + std::string(name) + "'");
+  return children()[static_cast<std::size_t>(found - names().begin())];
+}
+
+Column::Range Column::range(std::size_t row) const {
+  if (kind_ != Kind::map) expect(Kind::list, "list or map");
+  return {offsets()[row], offsets()[row + 1]};
+}
 
 bool Column::has_nulls() const noexcept {
   for (std::size_t row = 0; has_validity_ && row < rows_; ++row) {
@@ -157,8 +243,14 @@ bool Column::is_null(std::size_t row) const noexcept {
 }
 
 std::span<const std::int64_t> Column::int64() const {
-  if (kind_ != Kind::timestamp) expect(Kind::int64, "int64 or timestamp");
+  const bool is_time = kind_ == Kind::timestamp || (kind_ >= Kind::time && kind_ <= Kind::duration);
+  if (!is_time) expect(Kind::int64, "int64 or a time");
   return {reinterpret_cast<const std::int64_t*>(data()), rows_};
+}
+
+std::span<const std::int32_t> Column::int32() const {
+  if (kind_ != Kind::months) expect(Kind::date, "date or months");
+  return {reinterpret_cast<const std::int32_t*>(data()), rows_};
 }
 
 std::span<const double> Column::float64() const {
@@ -188,7 +280,7 @@ std::string Column::decimal_text(std::size_t row) const {
   return wire::decimal_text(unscaled, scale_);
 }
 
-const std::byte* Column::validity() const noexcept { return body_->data() + column_header_bytes; }
+const std::byte* Column::validity() const noexcept { return body_->data() + at_ + column_header_bytes; }
 
 const std::uint32_t* Column::offsets() const noexcept {
   const std::size_t before = has_validity_ ? filled(wire::bit_bytes(rows_)) : 0;
@@ -202,7 +294,7 @@ const std::byte* Column::data() const noexcept {
 
 void Column::expect(Kind kind, std::string_view wanted) const {
   if (kind_ == kind) return;
-  throw WrongKindError("a column is of " + std::string(kind_name()) + ", not " + std::string(wanted), body_->data());
+  throw WrongKindError("a column is of " + std::string(kind_name()) + ", not " + std::string(wanted), body().data());
 }
 
 // Columns made of rows.
@@ -242,6 +334,8 @@ class Writer {
     body_[2] = static_cast<std::byte>(precision);
     body_[3] = static_cast<std::byte>(scale);
   }
+
+  void append_body(const Column& column) { body_.insert(body_.end(), column.body().begin(), column.body().end()); }
 
   std::vector<std::byte> take() { return std::move(body_); }
 
@@ -289,6 +383,18 @@ std::vector<std::byte> strings(Kind kind, const std::vector<std::optional<std::s
   return writer.take();
 }
 
+// Where the items of each row end, from 0 on.
+std::vector<std::uint32_t> ends(const std::vector<std::optional<std::size_t>>& lengths, std::size_t items) {
+  std::vector<std::uint32_t> offsets{0};
+  std::size_t end = 0;
+  for (const auto& length : lengths) {
+    end += std::min(length.value_or(0), items + 1);
+    offsets.push_back(static_cast<std::uint32_t>(std::min<std::size_t>(end, UINT32_MAX)));
+  }
+  if (end == items) return offsets;
+  throw ConfigurationError("the lengths of the rows are not those of the items");
+}
+
 void check_scale(int precision, int scale) {
   if (precision >= 1 && precision <= wire::max_precision && scale >= 0 && scale <= precision) return;
   throw ConfigurationError("there is no decimal(" + std::to_string(precision) + ", " + std::to_string(scale) + ")");
@@ -304,16 +410,16 @@ wire::Int128 unscaled(const std::vector<std::optional<std::string>>& rows, std::
 
 }  // namespace
 
-Column Column::of(std::span<const std::int64_t> rows) { return Column(plain(Kind::int64, rows)); }
-Column Column::of(std::span<const double> rows) { return Column(plain(Kind::float64, rows)); }
+Column Column::of(std::span<const std::int64_t> rows) { return made(plain(Kind::int64, rows)); }
+Column Column::of(std::span<const double> rows) { return made(plain(Kind::float64, rows)); }
 
-Column Column::of(const std::vector<std::optional<std::int64_t>>& rows) { return Column(numbers(Kind::int64, rows)); }
-Column Column::of(const std::vector<std::optional<double>>& rows) { return Column(numbers(Kind::float64, rows)); }
+Column Column::of(const std::vector<std::optional<std::int64_t>>& rows) { return made(numbers(Kind::int64, rows)); }
+Column Column::of(const std::vector<std::optional<double>>& rows) { return made(numbers(Kind::float64, rows)); }
 
 Column Column::of(const std::vector<std::optional<bool>>& rows) {
   Writer writer = begin(Kind::boolean, rows);
   writer.append_bits(rows.size(), [&](std::size_t row) { return rows[row].value_or(false); });
-  return Column(writer.take());
+  return made(writer.take());
 }
 
 Column Column::of(const std::vector<std::optional<std::string>>& rows) {
@@ -321,15 +427,76 @@ Column Column::of(const std::vector<std::optional<std::string>>& rows) {
     if (!rows[row] || wire::is_utf8(*rows[row])) continue;
     throw UnserialisableError("row " + std::to_string(row) + " is text that is not UTF-8: use binary");
   }
-  return Column(strings(Kind::utf8, rows));
+  return made(strings(Kind::utf8, rows));
 }
 
-Column Column::binary(const std::vector<std::optional<std::string>>& rows) {
-  return Column(strings(Kind::binary, rows));
-}
+Column Column::binary(const std::vector<std::optional<std::string>>& rows) { return made(strings(Kind::binary, rows)); }
 
 Column Column::timestamps(const std::vector<std::optional<std::int64_t>>& microseconds) {
-  return Column(numbers(Kind::timestamp, microseconds));
+  return made(numbers(Kind::timestamp, microseconds));
+}
+
+Column Column::times(Kind kind, const std::vector<std::optional<std::int64_t>>& rows) {
+  const bool is_time = kind == Kind::timestamp || (kind >= Kind::date && kind <= Kind::months);
+  if (!is_time)
+    throw ConfigurationError("a column of times is no " + std::string(kind_names[static_cast<std::size_t>(kind)]));
+  if (!is_of_32_bits(kind)) return made(numbers(kind, rows));
+  std::vector<std::optional<std::int32_t>> narrow;
+  for (const auto& row : rows) {
+    if (row && !std::in_range<std::int32_t>(*row)) {
+      throw UnserialisableError("row " + std::to_string(narrow.size()) + " does not fit into a column of " +
+                                std::string(kind_names[static_cast<std::size_t>(kind)]));
+    }
+    narrow.push_back(row ? std::optional(static_cast<std::int32_t>(*row)) : std::nullopt);
+  }
+  return made(numbers(kind, narrow));
+}
+
+Column Column::lists(const std::vector<std::optional<std::size_t>>& lengths, const Column& items) {
+  Writer writer = begin(Kind::list, lengths);
+  writer.append(std::span<const std::uint32_t>(ends(lengths, items.rows_)));
+  writer.append_body(items);
+  return nested(writer.take());
+}
+
+Column Column::maps(const std::vector<std::optional<std::size_t>>& lengths, const Column& keys, const Column& values) {
+  if (keys.has_validity_ || keys.rows_ != values.rows_) {
+    throw ConfigurationError("a column of maps has as many values as keys, and no key is null");
+  }
+  Writer writer = begin(Kind::map, lengths);
+  writer.append(std::span<const std::uint32_t>(ends(lengths, keys.rows_)));
+  writer.append_body(keys);
+  writer.append_body(values);
+  return nested(writer.take());
+}
+
+Column Column::structs(const std::vector<std::pair<std::string, Column>>& fields, const std::vector<bool>& present) {
+  std::vector<std::optional<std::string>> names;
+  for (const auto& [name, field] : fields) {
+    if (field.rows_ != fields.front().second.rows_) throw ConfigurationError("fields of structs have different rows");
+    if (std::ranges::find(names, std::optional(name)) != names.end()) {
+      throw ConfigurationError("structs have the field '" + name + "' twice");
+    }
+    names.emplace_back(name);
+  }
+  if (fields.empty()) throw ConfigurationError("structs have at least one field");
+  const std::size_t rows = fields.front().second.rows_;
+  if (!present.empty() && present.size() != rows) throw ConfigurationError("fields of structs have other rows than it");
+  const bool has_nulls = std::ranges::find(present, false) != present.end();
+  Writer writer(Kind::structure, rows, has_nulls);
+  if (has_nulls) writer.append_bits(rows, [&](std::size_t row) { return static_cast<bool>(present[row]); });
+  writer.append_body(of(names));
+  for (const auto& [name, field] : fields) writer.append_body(field);
+  return nested(writer.take());
+}
+
+// Columns in it may be too deep, or too many.
+Column Column::nested(Body body) {
+  try {
+    return made(std::move(body));
+  } catch (const WireError& error) {
+    throw UnserialisableError(error.what());
+  }
 }
 
 Column Column::decimals(const std::vector<std::optional<std::string>>& rows, int precision, int scale) {
@@ -339,7 +506,7 @@ Column Column::decimals(const std::vector<std::optional<std::string>>& rows, int
   std::vector<wire::Int128> numbers(rows.size());
   for (std::size_t row = 0; row < rows.size(); ++row) numbers[row] = unscaled(rows, row, precision, scale);
   writer.append(std::span<const wire::Int128>(numbers));
-  return Column(writer.take());
+  return made(writer.take());
 }
 
 }  // namespace speed

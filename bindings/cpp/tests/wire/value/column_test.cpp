@@ -1,8 +1,9 @@
-// Columns (C-1 to C-7).
+// Columns (C-1 to C-7, C-9).
 #include <gtest/gtest.h>
 
 #include "speed/error.hpp"
 #include "speed/service.hpp"
+#include "wire/limits.hpp"
 #include "vectors.hpp"
 #include "wire/value/value_codec.hpp"
 
@@ -12,28 +13,10 @@ namespace {
 using test::bytes_of;
 using test::cases;
 using test::Json;
+using test::noted;
 using test::what;
 
 Column column_of(const Json& item) { return wire::unpack(bytes_of(item["hex"])).as<Column>(); }
-
-// The row as a vector writes it.
-Json tagged(const Column& column, std::size_t row) {
-  if (column.is_null(row)) return nullptr;
-  switch (column.kind()) {
-    case Column::Kind::int64: return {{"int", std::to_string(column.int64()[row])}};
-    case Column::Kind::float64: {
-      std::array<std::byte, 8> bytes{};
-      wire::store(bytes.data(), std::bit_cast<std::uint64_t>(column.float64()[row]));
-      return {{"float", wire::to_hex(bytes)}};
-    }
-    case Column::Kind::boolean: return column.boolean(row);
-    case Column::Kind::utf8: return column.text(row);
-    case Column::Kind::binary: return {{"bytes", wire::to_hex(wire::view(column.text(row)))}};
-    default: return "?";
-  }
-}
-
-bool is_plain(Column::Kind kind) { return kind != Column::Kind::timestamp && kind != Column::Kind::decimal; }
 
 TEST(Columns, are_read_as_published_c_2) {
   for (const char* list : {"valid", "also_read"}) {
@@ -45,8 +28,10 @@ TEST(Columns, are_read_as_published_c_2) {
       ASSERT_EQ(column.rows(), item["rows"].size()) << what(item);
       for (std::size_t row = 0; row < column.rows(); ++row) {
         EXPECT_EQ(column.is_null(row), item["rows"][row].is_null()) << what(item);
-        if (!is_plain(column.kind())) continue;
-        EXPECT_EQ(tagged(column, row), item["rows"][row]) << what(item);
+        EXPECT_EQ(noted(column, row), item["rows"][row]) << what(item);
+      }
+      if (item.contains("type")) {
+        EXPECT_EQ(column.type_name(), item["type"].get<std::string>()) << what(item);
       }
       EXPECT_EQ(wire::to_hex(wire::pack(Value(column))), item["hex"].get<std::string>()) << what(item);
     }
@@ -109,6 +94,50 @@ TEST(Columns, are_written_as_published_c_2) {
   EXPECT_EQ(Column::of(std::vector<std::optional<double>>{{}, {}}), published("only nulls"));
   EXPECT_EQ(Column::of(std::vector<std::int64_t>{}), published("no row"));
   EXPECT_EQ(Column::of(std::vector<std::optional<std::string>>{}), published("no row of utf8"));
+}
+
+TEST(Columns, columns_in_columns_are_made_of_columns_c_9) {
+  using Numbers = std::vector<std::optional<std::int64_t>>;
+  using Lengths = std::vector<std::optional<std::size_t>>;
+  const Column lists = Column::lists(Lengths{2, {}, 0, 1}, Column::of(Numbers{1, {}, 3}));
+  EXPECT_EQ(lists, published("list"));
+  EXPECT_EQ(lists.range(3).begin, 2U);
+  const Column fields = Column::structs({{"a", Column::of(Numbers{1, {}, {}})},
+                                         {"größe", Column::of(std::vector<std::optional<std::string>>{"x", {}, {}})}},
+                                        {true, false, true});
+  EXPECT_EQ(fields, published("struct"));
+  EXPECT_EQ(fields.field("a").int64()[0], 1);
+  EXPECT_THROW(fields.field("b"), std::out_of_range);
+  const Column maps = Column::maps(Lengths{2, {}, 0}, Column::of(std::vector<std::optional<std::string>>{"b", "a"}),
+                                   Column::of(std::vector<std::optional<double>>{1.5, {}}));
+  EXPECT_EQ(maps, published("map"));
+  EXPECT_EQ(Column::times(Column::Kind::months, Numbers{14, {}, -1, INT32_MAX}), published("months"));
+  EXPECT_EQ(Column::times(Column::Kind::duration, Numbers{-86'399'999'999, {}, 0}), published("duration"));
+  EXPECT_THROW(Column::times(Column::Kind::date, Numbers{std::int64_t{1} << 31}), UnserialisableError);
+  EXPECT_THROW(Column::times(Column::Kind::utf8, Numbers{}), ConfigurationError);
+  EXPECT_THROW(Column::lists(Lengths{1}, lists), ConfigurationError);
+  EXPECT_THROW(Column::lists(Lengths{SIZE_MAX, SIZE_MAX}, lists), ConfigurationError);
+  EXPECT_THROW(Column::maps(Lengths{4}, lists, lists), ConfigurationError);
+  EXPECT_THROW(Column::structs({}), ConfigurationError);
+  EXPECT_THROW(Column::structs({{"a", lists}, {"a", lists}}), ConfigurationError);
+  EXPECT_THROW(Column::structs({{"a", lists}, {"b", fields}}), ConfigurationError);
+  EXPECT_THROW(Column::structs({{"a", lists}}, {true}), ConfigurationError);
+}
+
+TEST(Columns, one_in_32_others_is_refused_where_it_is_made_c_9) {
+  Column column = Column::of(std::vector<double>{1});
+  for (std::size_t depth = 1; depth < wire::limits::max_column_depth; ++depth)
+    column = Column::lists({column.rows()}, column);
+  EXPECT_THROW(Column::lists({1}, column), UnserialisableError);
+}
+
+TEST(Columns, a_struct_of_more_fields_than_one_has_inside_is_refused_c_9) {
+  const std::vector<std::optional<std::string>> names(wire::limits::max_inner_columns + 1, "");
+  const auto named = Column::of(names);
+  std::vector<std::byte> body{std::byte{14}};
+  body.resize(8);
+  body.insert(body.end(), named.body().begin(), named.body().end());
+  EXPECT_THROW(Column::parse(body), WireError);
 }
 
 TEST(Columns, a_wide_decimal_is_read_whole_c_3) {
@@ -217,8 +246,8 @@ TEST(Batches, a_row_that_fails_is_named_whatever_it_threw_c_7) {
           [](const Request& request) -> Response { return request.arguments["a"].is_nil() ? Value(2.5) : Value(1); },
           column),
       Said(1, "row 1: the result: a value is float, not an integer of 63 bits"));
-  EXPECT_EQ(bad_row([](const Request&) -> Response { return Array{1}; }, column),
-            Said(0, "row 0: the result: a value is array, of which there is no column"));
+  EXPECT_EQ(bad_row([](const Request&) -> Response { return Array{1, "a"}; }, column),
+            Said(0, "row 0: the result holds one where: a value is text, not an integer of 63 bits"));
 }
 
 TEST(Batches, columns_of_different_lengths_are_refused_c_6) {

@@ -2,13 +2,19 @@ package speed;
 
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.time.DateTimeException;
+import java.time.Duration;
 import java.time.Instant;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.LocalTime;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.CancellationException;
 import speed.columns.Column;
 import speed.columns.Kind;
@@ -47,7 +53,7 @@ final class RowService {
 
     private static Object answerOne(Request request, Row row, Map<String, Column> batch, int number) throws Exception {
         Map<String, Object> arguments = new LinkedHashMap<>(request.arguments());
-        batch.forEach((name, column) -> arguments.put(name, column.get(number)));
+        batch.forEach((name, column) -> arguments.put(name, argument(name, column, number)));
         Object answer;
         try {
             answer = row.answer(request.withArguments(arguments));
@@ -58,6 +64,16 @@ final class RowService {
             throw RowAnswers.thrown(error, number);
         }
         return answer instanceof Response response ? resultOf(response, number) : answer;
+    }
+
+    /** The value of a row; one that Java has not is refused. */
+    private static Object argument(String name, Column column, int number) {
+        try {
+            return column.get(number);
+        } catch (DateTimeException | ArithmeticException | IllegalStateException beyond) {
+            String text = "row " + number + ": argument '" + name + "': " + beyond.getMessage();
+            throw new InvalidArgumentsException(text, Map.of("argument", name, "row", (long) number));
+        }
     }
 
     private static boolean isCancellation(Throwable error) {
@@ -75,17 +91,19 @@ final class RowService {
 
     /** What a service answered row by row, as columns. */
     static final class RowAnswers {
-        private static final int PRECISION = 38;
-        private static final int USUAL_SCALE = 18;
         private static final String RESULT = "the result ";
-        private static final Map<Class<?>, Kind> KINDS = Map.of(
-                Long.class, Kind.INT64,
-                Double.class, Kind.FLOAT64,
-                Boolean.class, Kind.BOOL,
-                String.class, Kind.UTF8,
-                byte[].class, Kind.BINARY,
-                Instant.class, Kind.TIMESTAMP,
-                BigDecimal.class, Kind.DECIMAL);
+        private static final Set<Class<?>> CELLS = Set.of(
+                Long.class,
+                Double.class,
+                Boolean.class,
+                String.class,
+                byte[].class,
+                Instant.class,
+                BigDecimal.class,
+                LocalDate.class,
+                LocalTime.class,
+                LocalDateTime.class,
+                Duration.class);
 
         private RowAnswers() {}
 
@@ -138,8 +156,16 @@ final class RowService {
                 return ((Number) answer).longValue();
             } else if (answer instanceof Float single) {
                 return single.doubleValue();
-            } else if (answer == null || KINDS.containsKey(answer.getClass())) {
+            } else if (answer == null || CELLS.contains(answer.getClass())) {
                 return answer;
+            } else if (answer instanceof List<?> items) {
+                List<Object> cells = new ArrayList<>(items.size());
+                items.forEach(item -> cells.add(cell(item, row)));
+                return cells;
+            } else if (answer instanceof Map<?, ?> map) {
+                Map<Object, Object> cells = new LinkedHashMap<>();
+                map.forEach((key, item) -> cells.put(cell(key, row), cell(item, row)));
+                return cells;
             }
             Object plain = plain(answer, row);
             return plain == answer ? answer : cell(plain, row);
@@ -155,26 +181,21 @@ final class RowService {
             }
         }
 
-        /** The kind is that of the first value; nulls alone are FLOAT64. */
-        private static Kind kindOf(String result, List<Object> cells) {
-            Object first = first(cells);
-            Kind kind = first == null ? Kind.FLOAT64 : KINDS.get(first.getClass());
-            if (kind == null) {
-                throw misfit(cells.indexOf(first), result, "is " + kind(first) + ", of which there is no column");
-            }
-            return kind;
-        }
-
         /** The column of a kind, or of that of its first value where that is null; {@code result} is what errors call it. */
-        private static Column column(String result, List<Object> cells, Kind declared) {
-            Kind kind = declared == null ? kindOf(result, cells) : declared;
-            cells.replaceAll(cell -> fitting(kind, cell));
-            int scale = kind == Kind.DECIMAL ? scale(cells) : 0;
+        private static Column column(String result, List<Object> cells, Kind kind) {
+            if (kind != null) {
+                cells.replaceAll(cell -> fitting(kind, cell));
+            }
             try {
-                return made(kind, scale, cells);
+                return made(kind, cells);
             } catch (UnserialisableException misfit) {
-                int row = firstMisfit(kind, scale, cells);
-                throw misfit(row, result, "is " + kind(cells.get(row)) + " and does not fit into a column of " + kind);
+                if (!(misfit.getCause() instanceof Column.RowMisfit one)) {
+                    Object first = first(cells);
+                    throw misfit(cells.indexOf(first), result, "is " + kind(first) + ", of which there is no column");
+                }
+                String type = kind == null ? "" : " of " + kind;
+                String what = kind(cells.get(one.row()));
+                throw misfit(one.row(), result, "is " + what + " and does not fit into a column" + type);
             }
         }
 
@@ -188,38 +209,8 @@ final class RowService {
             return kind == Kind.DECIMAL ? new BigDecimal(cell.toString()) : cell;
         }
 
-        /** The usual scale, unless a row does not fit into it: then as many digits as any row has behind its point. */
-        private static int scale(List<Object> cells) {
-            int integerDigits = 0;
-            int fractionDigits = 0;
-            for (Object cell : cells) {
-                if (cell instanceof BigDecimal decimal) {
-                    BigDecimal plain = decimal.stripTrailingZeros();
-                    integerDigits = Math.max(integerDigits, plain.precision() - plain.scale());
-                    fractionDigits = Math.max(fractionDigits, plain.scale());
-                }
-            }
-            boolean isUsual = integerDigits <= PRECISION - USUAL_SCALE && fractionDigits <= USUAL_SCALE;
-            return isUsual ? USUAL_SCALE : Math.min(fractionDigits, PRECISION);
-        }
-
-        @SuppressWarnings("unchecked") // a row that is no decimal is refused as one that does not fit
-        private static Column made(Kind kind, int scale, List<?> cells) {
-            return kind == Kind.DECIMAL
-                    ? Column.decimals(PRECISION, scale, (List<BigDecimal>) cells)
-                    : Column.of(kind, cells);
-        }
-
-        private static int firstMisfit(Kind kind, int scale, List<Object> cells) {
-            int row = 0;
-            try {
-                for (; row < cells.size(); row++) {
-                    made(kind, scale, Collections.singletonList(cells.get(row)));
-                }
-            } catch (UnserialisableException misfit) {
-                return row;
-            }
-            throw new IllegalStateException("a column fails whose rows fit");
+        private static Column made(Kind kind, List<?> cells) {
+            return kind == null ? Column.of(cells) : Column.of(kind, cells);
         }
 
         private static Object first(List<Object> cells) {

@@ -156,7 +156,7 @@ class RowServiceTest {
         assertEquals(1L, refusal(1.5, (1L << 53) + 1).details().get("row"));
         assertEquals(1L, refusal("a", "\ud800").details().get("row"));
         assertEquals(1L, refusal(Instant.EPOCH, Instant.MAX).details().get("row"));
-        assertEquals(1L, refusal(null, List.of(1), 2).details().get("row"));
+        assertEquals(2L, refusal(null, List.of(1), 2).details().get("row"));
         assertEquals(1L, refusal(Map.of("a", 1), 7).details().get("row"));
         assertEquals(1L, refusal(Map.of("a", 1), Map.of(7, 1)).details().get("row"));
         assertEquals(1L, refusal(Map.of("a", 1), Map.of("a", "t")).details().get("row"));

@@ -5,9 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.math.BigDecimal;
-import java.time.Duration;
-import java.time.LocalDate;
-import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -62,8 +59,6 @@ class RowVectorsTest {
             case "take" -> request.get((String) content, Long.class);
             case "raises" -> throw new ArithmeticException((String) content);
             case "says" -> Response.error((String) ((List<?>) content).get(0), (String) ((List<?>) content).get(1));
-            case "date" -> LocalDate.parse((String) content);
-            case "microseconds" -> Duration.of(Long.parseLong((String) content), ChronoUnit.MICROS);
             default -> Notation.value(does);
         };
     }

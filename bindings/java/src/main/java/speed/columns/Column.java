@@ -5,26 +5,63 @@ import java.math.BigInteger;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.DoubleBuffer;
+import java.nio.IntBuffer;
 import java.nio.LongBuffer;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.time.Instant;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.LocalTime;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.function.Supplier;
+import speed.columns.ColumnWriter.Misfit;
+import speed.columns.ColumnWriter.Nested;
 import speed.columns.Kind.Layout;
+import speed.errors.UnserialisableException;
+import speed.errors.WireException;
 
 /**
  * Many values of one kind side by side, as they travel (registry_spec/columns.md). Immutable, so that threads may share
  * it; numbers are read where they lie, without a copy.
  */
 public final class Column {
+    /** The cause of an UnserialisableException that a row brought about. */
+    public static final class RowMisfit extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+        private final int row;
+
+        private RowMisfit(int row, String why) {
+            super(why);
+            this.row = row;
+        }
+
+        /**
+         * The first row that does not fit.
+         *
+         * @return from 0
+         */
+        public int row() {
+            return row;
+        }
+    }
+
     private final byte[] body;
     private final Parts parts;
 
     private Column(byte[] body) {
+        this(body, new Parts(body));
+    }
+
+    private Column(byte[] body, Parts parts) {
         this.body = body;
-        this.parts = new Parts(body);
+        this.parts = parts;
     }
 
     /**
@@ -63,7 +100,21 @@ public final class Column {
     }
 
     /**
-     * A column of rows that may be null, of any kind but DECIMAL.
+     * A column of rows that may be null, of the kind of the first that is not: FLOAT64 if all are. Maps make a MAP if what they
+     * hold is of one kind without others in it, or a key is no text, else a STRUCT. A decimal has 18 digits behind the point, or
+     * what the digits need if that does not hold them.
+     *
+     * @param rows its values, of the classes that {@link Kind} names
+     * @return the column
+     * @throws speed.errors.UnserialisableException naming the first row that does not fit, or a class that is of no kind
+     */
+    public static Column of(List<?> rows) {
+        return named(() -> Nested.write(null, rows, 1));
+    }
+
+    /**
+     * A column of rows that may be null. What rows of LIST, STRUCT and MAP hold is of the kind of the first, and so is the
+     * scale of DECIMAL that of all rows, as {@link #of(List)} says.
      *
      * @param kind of all rows
      * @param rows its values, of the class that {@link Kind} names
@@ -71,7 +122,7 @@ public final class Column {
      * @throws speed.errors.UnserialisableException naming the first row that does not fit
      */
     public static Column of(Kind kind, List<?> rows) {
-        return new Column(ColumnWriter.write(kind, rows, 0, 0));
+        return named(() -> Nested.write(kind, rows, 1));
     }
 
     /**
@@ -84,7 +135,68 @@ public final class Column {
      * @throws speed.errors.UnserialisableException naming the first row that does not fit without rounding
      */
     public static Column decimals(int precision, int scale, List<BigDecimal> rows) {
-        return new Column(ColumnWriter.write(Kind.DECIMAL, rows, precision, scale));
+        return named(() -> ColumnWriter.write(Kind.DECIMAL, rows, precision, scale));
+    }
+
+    /**
+     * A column of lists.
+     *
+     * @param lengths how many items each row has; null where the row is null
+     * @param items of all rows, one after the other
+     * @return the column
+     * @throws IllegalArgumentException if the lengths are not those of the items
+     * @throws speed.errors.UnserialisableException if it is nested too deep
+     */
+    public static Column lists(List<Integer> lengths, Column items) {
+        return nested(Nested.lists(lengths, items.bytes()));
+    }
+
+    /**
+     * A column of maps.
+     *
+     * @param lengths how many entries each row has; null where the row is null
+     * @param keys of all rows, none of them null
+     * @param values of all rows
+     * @return the column
+     * @throws IllegalArgumentException if the lengths are not those of keys and values, or a key may be null
+     * @throws speed.errors.UnserialisableException if it is nested too deep
+     */
+    public static Column maps(List<Integer> lengths, Column keys, Column values) {
+        return nested(Nested.maps(lengths, keys.bytes(), values.bytes()));
+    }
+
+    /**
+     * A column of structs.
+     *
+     * @param fields at least one, of the same rows
+     * @param isPresent for each row, false where it is null
+     * @return the column
+     * @throws IllegalArgumentException if there is no field, or one has other rows
+     * @throws speed.errors.UnserialisableException if it is nested too deep
+     */
+    public static Column structs(Map<String, Column> fields, List<Boolean> isPresent) {
+        Map<String, byte[]> bodies = new LinkedHashMap<>();
+        fields.forEach((name, field) -> bodies.put(name, field.bytes()));
+        return nested(Nested.structs(bodies, isPresent));
+    }
+
+    private static Column named(Supplier<byte[]> write) {
+        try {
+            return new Column(write.get());
+        } catch (Misfit misfit) {
+            UnserialisableException named =
+                    new UnserialisableException("row " + misfit.row + " " + misfit.getMessage());
+            named.initCause(new RowMisfit(misfit.row, misfit.getMessage()));
+            throw named;
+        }
+    }
+
+    private static Column nested(byte[] body) {
+        try {
+            return new Column(body);
+        } catch (WireException tooDeep) {
+            throw new UnserialisableException(tooDeep.getMessage());
+        }
     }
 
     /**
@@ -134,16 +246,80 @@ public final class Column {
     }
 
     /**
-     * All rows of INT64 or TIMESTAMP (microseconds since 1970), where they lie.
+     * All rows of INT64, or the microseconds of TIMESTAMP, TIME, LOCAL_TIMESTAMP or DURATION, where they lie.
      *
      * @return a read-only view
      * @throws WrongKindException for another kind
      */
     public LongBuffer longs() {
-        if (parts.kind != Kind.TIMESTAMP) {
+        if (!parts.kind.isLong()) {
             expect(Kind.INT64);
         }
         return data(Long.BYTES).asLongBuffer();
+    }
+
+    /**
+     * The days of DATE or the months of MONTHS, where they lie.
+     *
+     * @return a read-only view
+     * @throws WrongKindException for another kind
+     */
+    public IntBuffer ints() {
+        if (parts.kind != Kind.MONTHS) {
+            expect(Kind.DATE);
+        }
+        return data(Integer.BYTES).asIntBuffer();
+    }
+
+    /**
+     * What lies in it.
+     *
+     * @return the items of LIST, the keys and values of MAP, the fields of STRUCT; else nothing
+     */
+    public List<Column> children() {
+        return parts.children.stream().map(child -> new Column(body, child)).toList();
+    }
+
+    /**
+     * The names of the fields of STRUCT.
+     *
+     * @return in the order of {@link #children()}; else nothing
+     */
+    public List<String> names() {
+        return parts.names;
+    }
+
+    /**
+     * Where the items of LIST, or the entries of MAP, of a row begin in the children. They end where the next row begins.
+     *
+     * @param row 0 to rows
+     * @return the first of them
+     * @throws WrongKindException for another kind
+     */
+    public int offset(int row) {
+        if (parts.kind != Kind.MAP) {
+            expect(Kind.LIST);
+        }
+        return parts.offset(row);
+    }
+
+    /**
+     * The kind with what lies in it.
+     *
+     * @return such as {@code list<int64>}, {@code struct<a: utf8>}, {@code decimal(9, 2)}
+     */
+    public String typeName() {
+        String name = parts.kind.name().toLowerCase(Locale.ROOT);
+        if (parts.kind == Kind.DECIMAL) {
+            return name + "(" + parts.precision + ", " + parts.scale + ")";
+        }
+        List<Column> children = children();
+        List<String> inner = new ArrayList<>();
+        for (int child = 0; child < children.size(); child++) {
+            String field = parts.kind == Kind.STRUCT ? parts.names.get(child) + ": " : "";
+            inner.add(field + children.get(child).typeName());
+        }
+        return inner.isEmpty() ? name : name + "<" + String.join(", ", inner) + ">";
     }
 
     /**
@@ -162,6 +338,8 @@ public final class Column {
      *
      * @param row 0 to rows − 1
      * @return a value of the class that {@link Kind} names, or null
+     * @throws java.time.DateTimeException for a TIME beyond a day
+     * @throws IllegalStateException for a MAP with a key twice
      */
     public Object get(int row) {
         if (isNull(row)) {
@@ -171,11 +349,49 @@ public final class Column {
             case INT64 -> longs().get(row);
             case FLOAT64 -> doubles().get(row);
             case BOOL -> Layout.bit(body, parts.data, row);
-            case UTF8 -> new String(body, start(row), start(row + 1) - start(row), StandardCharsets.UTF_8);
-            case BINARY -> Arrays.copyOfRange(body, start(row), start(row + 1));
+            case UTF8 -> new String(body, parts.valueStart(row), parts.valueSize(row), StandardCharsets.UTF_8);
+            case BINARY -> Arrays.copyOfRange(body, parts.valueStart(row), parts.valueStart(row + 1));
             case TIMESTAMP -> Instant.EPOCH.plus(longs().get(row), ChronoUnit.MICROS);
             case DECIMAL -> decimal(row);
+            case DATE -> LocalDate.ofEpochDay(ints().get(row));
+            case TIME -> LocalTime.ofNanoOfDay(Math.multiplyExact(longs().get(row), 1000L));
+            case LOCAL_TIMESTAMP -> LocalDateTime.of(1970, 1, 1, 0, 0).plus(longs().get(row), ChronoUnit.MICROS);
+            case DURATION -> Duration.of(longs().get(row), ChronoUnit.MICROS);
+            case MONTHS -> (long) ints().get(row);
+            case LIST -> items(row);
+            case STRUCT -> fields(row);
+            case MAP -> entries(row);
         };
+    }
+
+    private List<Object> items(int row) {
+        Column items = new Column(body, parts.children.get(0));
+        List<Object> list = new ArrayList<>();
+        for (int item = parts.offset(row); item < parts.offset(row + 1); item++) {
+            list.add(items.get(item));
+        }
+        return list;
+    }
+
+    private Map<String, Object> fields(int row) {
+        Map<String, Object> fields = new LinkedHashMap<>();
+        for (int field = 0; field < parts.names.size(); field++) {
+            fields.put(parts.names.get(field), new Column(body, parts.children.get(field)).get(row));
+        }
+        return fields;
+    }
+
+    private Map<Object, Object> entries(int row) {
+        Column keys = new Column(body, parts.children.get(0));
+        Column values = new Column(body, parts.children.get(1));
+        Map<Object, Object> map = new LinkedHashMap<>();
+        for (int entry = parts.offset(row); entry < parts.offset(row + 1); entry++) {
+            map.put(keys.get(entry), values.get(entry));
+        }
+        if (map.size() < parts.offset(row + 1) - parts.offset(row)) {
+            throw new IllegalStateException("a map has a key twice");
+        }
+        return map;
     }
 
     /**
@@ -197,7 +413,13 @@ public final class Column {
      * @return a read-only view
      */
     public ByteBuffer body() {
-        return ByteBuffer.wrap(body).asReadOnlyBuffer();
+        return ByteBuffer.wrap(body, parts.start, parts.end - parts.start)
+                .slice()
+                .asReadOnlyBuffer();
+    }
+
+    private byte[] bytes() {
+        return Arrays.copyOfRange(body, parts.start, parts.end);
     }
 
     private ByteBuffer data(int bytesEach) {
@@ -205,11 +427,6 @@ public final class Column {
                 .slice()
                 .asReadOnlyBuffer()
                 .order(ByteOrder.LITTLE_ENDIAN);
-    }
-
-    private int start(int row) {
-        ByteBuffer view = ByteBuffer.wrap(body).order(ByteOrder.LITTLE_ENDIAN);
-        return parts.data + view.getInt(parts.offsets + row * Integer.BYTES);
     }
 
     private BigDecimal decimal(int row) {
@@ -228,12 +445,12 @@ public final class Column {
 
     @Override
     public boolean equals(Object other) {
-        return other instanceof Column column && Arrays.equals(body, column.body);
+        return other instanceof Column column && body().equals(column.body());
     }
 
     @Override
     public int hashCode() {
-        return Arrays.hashCode(body);
+        return body().hashCode();
     }
 
     /** Says the kind and the number of rows, never a value. */

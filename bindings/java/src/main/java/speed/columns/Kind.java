@@ -15,7 +15,23 @@ public enum Kind {
     /** Microseconds since 1970 UTC; rows are Instant. */
     TIMESTAMP,
     /** Decimal numbers of one scale; rows are BigDecimal. */
-    DECIMAL;
+    DECIMAL,
+    /** Days since 1970; rows are LocalDate. */
+    DATE,
+    /** Microseconds since midnight; rows are LocalTime. */
+    TIME,
+    /** Microseconds since 1970 where there is no zone; rows are LocalDateTime. */
+    LOCAL_TIMESTAMP,
+    /** Microseconds; rows are Duration. */
+    DURATION,
+    /** Months, 32 bits of them; rows are Long. */
+    MONTHS,
+    /** Items of one kind; rows are List. */
+    LIST,
+    /** Fields with names, each of a kind; rows are Map, by text. */
+    STRUCT,
+    /** Keys of one kind and values of one kind; rows are Map. */
+    MAP;
 
     /** The kind of a number on the wire, null if there is none. */
     static Kind of(int number) {
@@ -27,7 +43,19 @@ public enum Kind {
     }
 
     boolean hasOffsets() {
-        return this == UTF8 || this == BINARY;
+        return this == UTF8 || this == BINARY || this == LIST || this == MAP;
+    }
+
+    boolean isNested() {
+        return compareTo(LIST) >= 0;
+    }
+
+    /** Whether rows are 64 bits of a whole number. */
+    boolean isLong() {
+        return switch (this) {
+            case INT64, TIMESTAMP, TIME, LOCAL_TIMESTAMP, DURATION -> true;
+            default -> false;
+        };
     }
 
     /** Bytes of the data of so many rows; not for kinds with offsets. */
@@ -35,6 +63,7 @@ public enum Kind {
         return switch (this) {
             case BOOL -> Layout.bitBytes(rows);
             case DECIMAL -> rows * Layout.DECIMAL_BYTES;
+            case DATE, MONTHS -> rows * Integer.BYTES;
             default -> rows * Long.BYTES;
         };
     }
@@ -44,6 +73,8 @@ public enum Kind {
         static final int HEADER_BYTES = 8;
         static final int DECIMAL_BYTES = 16;
         static final int MAX_PRECISION = 38;
+        static final int MAX_DEPTH = 32;
+        static final int MAX_INNER = 65_536;
 
         private Layout() {}
 

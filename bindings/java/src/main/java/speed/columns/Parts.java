@@ -4,6 +4,10 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
 import speed.columns.Kind.Layout;
 import speed.errors.WireException;
 
@@ -18,31 +22,121 @@ final class Parts {
     /** Where the offsets begin; not for all kinds. */
     final int offsets;
 
+    /** Where the values begin; -1 where they lie in {@code children}. */
     final int data;
 
-    private final byte[] body;
-    private long at = Layout.HEADER_BYTES;
+    /** Where the body begins and ends. */
+    final int start;
 
+    final int end;
+    /** What lies in it (C-9): items, keys and values, or fields. */
+    final List<Parts> children;
+    /** Of the fields of a struct. */
+    final List<String> names;
+
+    private final byte[] body;
+    private long at;
+
+    /** Of a whole body. */
     Parts(byte[] body) {
-        this.body = body;
-        if (body.length < Layout.HEADER_BYTES) {
-            throw refused("is shorter than its header");
-        }
-        ByteBuffer view = ByteBuffer.wrap(body).order(ByteOrder.LITTLE_ENDIAN);
-        kind = Kind.of(Byte.toUnsignedInt(body[0]));
-        precision = Byte.toUnsignedInt(body[2]);
-        scale = Byte.toUnsignedInt(body[3]);
-        if (kind == null || Byte.toUnsignedInt(body[1]) > 1 || !isScaled()) {
-            throw refused("is of an unknown kind");
-        }
-        long count = Integer.toUnsignedLong(view.getInt(4));
-        validity = body[1] == 1 ? bits(count) : -1;
-        offsets = kind.hasOffsets() ? take((count + 1) * Integer.BYTES) : -1;
-        data = kind.hasOffsets() ? strings(view, count) : kind == Kind.BOOL ? bits(count) : take(kind.dataBytes(count));
-        if (at != body.length) {
+        this(body, 0, 1, -1, new int[1]);
+        if (end != body.length) {
             throw refused("is longer than its rows");
         }
+    }
+
+    /** Of a body in another one, which says its rows unless that is -1; {@code inner} counts all that lie in others. */
+    private Parts(byte[] body, int start, int depth, long expectedRows, int[] inner) {
+        this.body = body;
+        this.start = start;
+        at = start;
+        take(Layout.HEADER_BYTES);
+        ByteBuffer view = ByteBuffer.wrap(body).order(ByteOrder.LITTLE_ENDIAN);
+        kind = Kind.of(Byte.toUnsignedInt(body[start]));
+        precision = Byte.toUnsignedInt(body[start + 2]);
+        scale = Byte.toUnsignedInt(body[start + 3]);
+        if (kind == null || Byte.toUnsignedInt(body[start + 1]) > 1 || !isScaled()) {
+            throw refused("is of an unknown kind");
+        }
+        if (depth > Layout.MAX_DEPTH || depth > 1 && ++inner[0] > Layout.MAX_INNER) {
+            throw refused("is nested too deep, or has too many others in it");
+        }
+        long count = Integer.toUnsignedLong(view.getInt(start + 4));
+        if (expectedRows >= 0 && expectedRows != count) {
+            throw refused("lies in another one with other rows than that says");
+        }
+        validity = body[start + 1] == 1 ? bits(count) : -1;
+        offsets = kind.hasOffsets() ? take((count + 1) * Integer.BYTES) : -1;
+        long last = kind.hasOffsets() ? Integer.toUnsignedLong(view.getInt(offsets + (int) count * Integer.BYTES)) : 0;
+        data = kind.isNested() ? -1 : data(count, last);
+        if (kind.hasOffsets()) {
+            checkOffsets(view, count, last);
+        }
+        if (kind == Kind.UTF8) {
+            checkText(data, (int) last);
+        }
+        names = kind == Kind.STRUCT ? names(depth + 1, inner) : List.of();
+        children = new ArrayList<>();
+        for (int child = 0; child < childCount(); child++) {
+            Parts next = next(depth + 1, kind == Kind.STRUCT ? count : last, inner);
+            if (kind == Kind.MAP && child == 0 && next.validity >= 0) {
+                throw refused("has maps whose keys may be null");
+            }
+            children.add(next);
+        }
         rows = (int) count; // so many are in the body
+        end = (int) at;
+    }
+
+    private int childCount() {
+        return switch (kind) {
+            case LIST -> 1;
+            case MAP -> 2;
+            default -> names.size();
+        };
+    }
+
+    private Parts next(int depth, long expectedRows, int[] inner) {
+        Parts next = new Parts(body, (int) at, depth, expectedRows, inner);
+        at = next.end;
+        return next;
+    }
+
+    private List<String> names(int depth, int[] inner) {
+        Parts named = next(depth, -1, inner);
+        boolean areNames = named.kind == Kind.UTF8 && named.validity < 0;
+        if (!areNames || named.rows == 0 || named.rows > Layout.MAX_INNER) {
+            throw refused("has structs without names of fields, or with too many");
+        }
+        Set<String> names = new LinkedHashSet<>();
+        for (int field = 0; field < named.rows; field++) {
+            names.add(new String(body, named.valueStart(field), named.valueSize(field), StandardCharsets.UTF_8));
+        }
+        if (names.size() < named.rows) {
+            throw refused("has structs with a field twice");
+        }
+        return List.copyOf(names);
+    }
+
+    /** Where a text or bytes begin. */
+    int valueStart(int row) {
+        return data + offset(row);
+    }
+
+    int valueSize(int row) {
+        return offset(row + 1) - offset(row);
+    }
+
+    /** Where a row begins, in its data or its children. */
+    int offset(int row) {
+        return ByteBuffer.wrap(body).order(ByteOrder.LITTLE_ENDIAN).getInt(offsets + row * Integer.BYTES);
+    }
+
+    private int data(long count, long last) {
+        if (kind.hasOffsets()) {
+            return take(last);
+        }
+        return kind == Kind.BOOL ? bits(count) : take(kind.dataBytes(count));
     }
 
     private boolean isScaled() {
@@ -76,22 +170,16 @@ final class Parts {
         return start;
     }
 
-    private int strings(ByteBuffer view, long rows) {
-        long last = Integer.toUnsignedLong(view.getInt(offsets + (int) rows * Integer.BYTES));
-        int start = take(last);
+    private void checkOffsets(ByteBuffer view, long rows, long last) {
         long before = 0;
         for (int row = 0; row <= rows; row++) {
             long offset = Integer.toUnsignedLong(view.getInt(offsets + row * Integer.BYTES));
-            boolean isInside = kind == Kind.UTF8 && offset < last && (body[start + (int) offset] & 0xc0) == 0x80;
+            boolean isInside = kind == Kind.UTF8 && offset < last && (body[data + (int) offset] & 0xc0) == 0x80;
             if (offset < before || row == 0 && offset != 0 || offset > last || isInside) {
                 throw refused("has offsets out of order or inside a character");
             }
             before = offset;
         }
-        if (kind == Kind.UTF8) {
-            checkText(start, (int) last);
-        }
-        return start;
     }
 
     private void checkText(int start, int size) {

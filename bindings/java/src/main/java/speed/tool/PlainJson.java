@@ -2,7 +2,12 @@ package speed.tool;
 
 import java.math.BigInteger;
 import java.nio.ByteBuffer;
+import java.time.Duration;
 import java.time.Instant;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.LocalTime;
+import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
@@ -134,6 +139,10 @@ public final class PlainJson {
                 case "bytes" -> hex(only.getValue());
                 case "decimal" -> new java.math.BigDecimal((String) only.getValue());
                 case "timestamp" -> instant((List<?>) only.getValue());
+                case "date" -> LocalDate.parse((String) only.getValue());
+                case "time" -> LocalTime.parse((String) only.getValue());
+                case "local" -> LocalDateTime.parse((String) only.getValue());
+                case "duration" -> Duration.of(Long.parseLong((String) only.getValue()), ChronoUnit.MICROS);
                 default -> members((List<?>) only.getValue());
             };
         }

@@ -7,11 +7,13 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.math.BigDecimal;
+import java.nio.ByteBuffer;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
@@ -19,10 +21,11 @@ import org.junit.jupiter.api.TestFactory;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 import speed.internal.wire.Contract;
+import speed.internal.wire.Limits;
 import speed.internal.wire.ValueReader;
 import speed.internal.wire.Values;
 
-/** C-1 to C-5: columns as values. */
+/** C-1 to C-5, C-9: columns as values. */
 class ColumnTest {
     private final Contract vectors = Contract.vectors("columns");
 
@@ -34,6 +37,9 @@ class ColumnTest {
                     assertEquals(one.text("kind"), column.kind().name().toLowerCase(Locale.ROOT));
                     assertEquals(one.number("precision"), column.precision());
                     assertEquals(one.number("scale"), column.scale());
+                    if (list.equals("valid")) {
+                        assertEquals(one.text("type"), column.typeName());
+                    }
                     assertEquals(Contract.spelled(one.value("rows")), Contract.spelled(column.values()));
                     assertArrayEquals(one.bytes("hex"), Values.encode(column, "value"));
                 }));
@@ -65,6 +71,59 @@ class ColumnTest {
                 return;
             }
         }
+    }
+
+    /** C-9. */
+    @Test
+    void columnsInColumnsAreMadeOfColumns() {
+        Column lists = Column.lists(Arrays.asList(2, null, 0), Column.of(1, 2));
+        assertEquals(Column.of(Arrays.asList(List.of(1L, 2L), null, List.of())), lists);
+        assertEquals(2, lists.offset(1));
+        Column maps = Column.maps(List.of(1), Column.of(List.of("a")), Column.of(1.5));
+        assertEquals(List.of(Map.of("a", 1.5)), maps.values());
+        Column structs = Column.structs(Map.of("l", lists), List.of(true, false, true));
+        assertEquals("struct<l: list<int64>>", structs.typeName());
+        assertEquals(lists, structs.children().get(0));
+        assertEquals(List.of("l"), structs.names());
+        assertNull(structs.get(1));
+        assertThrows(IllegalArgumentException.class, () -> Column.lists(List.of(1), Column.of(1, 2)));
+        assertThrows(IllegalArgumentException.class, () -> Column.lists(List.of(3), Column.of(1, 2)));
+        assertThrows(IllegalArgumentException.class, () -> Column.maps(List.of(1), lists, Column.of(1.5)));
+        assertThrows(IllegalArgumentException.class, () -> Column.structs(Map.of(), List.of()));
+        assertThrows(IllegalArgumentException.class, () -> Column.structs(Map.of("l", lists), List.of()));
+    }
+
+    /** C-9. */
+    @Test
+    void aColumnIn32OthersIsRefusedWhereItIsMade() {
+        Column column = Column.of(1L);
+        for (int depth = 1; depth < Limits.MAX_COLUMN_DEPTH; depth++) {
+            column = Column.lists(List.of(column.rows()), column);
+        }
+        Column last = column;
+        assertThrows(UnserialisableException.class, () -> Column.lists(List.of(1), last));
+        Object value = 1L;
+        for (int depth = 1; depth < Limits.MAX_COLUMN_DEPTH; depth++) {
+            value = List.of(value);
+        }
+        Object deepest = value;
+        assertEquals(List.of(deepest), Column.of(List.of(deepest)).values());
+        assertThrows(UnserialisableException.class, () -> Column.of(List.of(List.of(deepest))));
+    }
+
+    /** C-9: before any of them is read. */
+    @Test
+    void aStructOfMoreFieldsThanAColumnHasInsideIsRefused() {
+        List<String> names = Stream.iterate(0, number -> number + 1)
+                .limit(65_537)
+                .map(String::valueOf)
+                .toList();
+        ByteBuffer body = Column.of(Kind.UTF8, names).body();
+        byte[] struct = new byte[8 + body.remaining()];
+        struct[0] = (byte) Kind.STRUCT.number();
+        body.get(struct, 8, body.remaining());
+        WireException error = assertThrows(WireException.class, () -> Column.parse(struct));
+        assertEquals("BAD_PAYLOAD: a column has structs without names of fields, or with too many", error.getMessage());
     }
 
     @TestFactory
@@ -124,6 +183,11 @@ class ColumnTest {
 
     @Test
     void aRowThatDoesNotFitIsNamed() {
+        UnserialisableException nested = assertThrows(
+                UnserialisableException.class, () -> Column.of(Arrays.asList(List.of(1L), null, List.of(2L, "b"))));
+        assertEquals("row 2 holds what does not fit into a column of INT64", nested.getMessage());
+        assertThrows(UnserialisableException.class, () -> Column.of(Kind.MONTHS, List.of(1L << 31)));
+        assertThrows(UnserialisableException.class, () -> Column.of(List.of(new Object())));
         for (List<?> rows : List.of(List.of("a", 1L), List.of("a", "\ud800"))) {
             UnserialisableException error =
                     assertThrows(UnserialisableException.class, () -> Column.of(Kind.UTF8, rows));

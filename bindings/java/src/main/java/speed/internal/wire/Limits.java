@@ -67,6 +67,8 @@ public final class Limits {
     public static final int MAX_JSON_DEPTH = 64;
     public static final int MAX_ZSTD_WINDOW_BYTES = 8_388_608;
     public static final int COLUMN_EXTENSION = 1;
+    public static final int MAX_COLUMN_DEPTH = 32;
+    public static final int MAX_INNER_COLUMNS = 65_536;
     public static final int JOURNAL_BLOCK_RECORDS = 4096;
     public static final int JOURNAL_BLOCK_BYTES = 262_144;
     public static final int MAX_JOURNAL_BLOCK_BYTES = 67_174_400;
