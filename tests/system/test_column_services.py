@@ -108,7 +108,7 @@ def test_a_column_that_begins_with_an_integer_and_goes_on_with_a_fraction_names_
 
 def test_a_row_that_fits_no_column_is_named(call: Any) -> None:
     """C-8."""
-    answers: dict[int, Any] = {0: None, 1: {1, 2}}
+    answers: dict[int, Any] = {0: None, 1: 1j}
     assert _refused(call, [0, 1], lambda a: answers[a]).details == {"row": 1}
     assert _refused(call, [0, 1], lambda a: {"x": a} if a == 0 else a).details == {"row": 1}
     assert _refused(call, [0, 1], lambda a: {"x": a, a: 1}).details == {"row": 0}

@@ -108,7 +108,7 @@ def test_a_value_whose_own_code_fails_is_refused_without_what_it_said() -> None:
         pack({"x": Broken()})
 
 
-@pytest.mark.parametrize("value", [DAY, time(1), timedelta(1), uuid.UUID(int=1), Colour.RED, {1, 2}], ids=str)
+@pytest.mark.parametrize("value", [uuid.UUID(int=1), Colour.RED, {1, 2}], ids=str)
 def test_it_is_refused_in_a_column(value: Any) -> None:
     with pytest.raises(UnserialisableError, match=type(value).__name__):
         from_values([value])
@@ -121,20 +121,11 @@ def test_a_decimal_has_a_kind_of_column() -> None:
 def test_a_moment_needs_a_zone() -> None:
     with pytest.raises(UnserialisableError, match="without a time zone"):
         pack(datetime(2026, 11, 25))  # noqa: DTZ001 - that is the mistake
-    with pytest.raises(UnserialisableError, match="row 0"):
-        from_values([datetime(2026, 11, 25)])  # noqa: DTZ001
 
 
 @pytest.mark.parametrize(
     "kind",
     [
-        pa.date32(),
-        pa.time64("us"),
-        pa.duration("us"),
-        pa.timestamp("us"),
-        pa.list_(pa.int64()),
-        pa.struct([("a", pa.int64())]),
-        pa.map_(pa.string(), pa.int64()),
         pa.dictionary(pa.int8(), pa.string()),
         pa.null(),
     ],

@@ -232,7 +232,7 @@ class SPEED_EXPORT Node final {
   // --- other nodes: asking one fails as a call does ---
   Seconds ping(const std::string& target, Seconds timeout = Seconds(5));  // how long the round trip took
   std::vector<std::string> services(const std::string& target, Seconds timeout = Seconds(5));
-  // What they are (S-26): maps with name, summary, version, streaming, idempotent and columns, and with parameters and result,
+  // What they are: maps with name, summary, version, streaming, idempotent and columns, and with parameters and result,
   // JSON Schema, where they say so. InvalidArgumentsError from a node that does not describe.
   std::vector<Map> describe(const std::string& target, Seconds timeout = Seconds(5));
   Map info(const std::string& target, Seconds timeout = Seconds(5));

@@ -90,7 +90,7 @@ struct SPEED_EXPORT Request {
 
 namespace detail {
 
-// JSON Schema of the form in which a T travels (S-26).
+// JSON Schema of the form in which a T travels.
 template <class T>
 Map schema_of() {
   const auto text = [](const char* form) { return Map{{"type", "string"}, {"format", form}}; };
@@ -169,7 +169,7 @@ class SPEED_EXPORT ServiceDescription {
     return *this;
   }
 
-  // As it travels (S-26), for a service of that name; parameters and result stay away where they are too large.
+  // As it travels, for a service of that name; parameters and result stay away where they are too large.
   Map as_map(const std::string& name, bool idempotent) const;
   // InvalidArgumentsError; nothing where no parameters are declared.
   void check(const Request& request) const;
