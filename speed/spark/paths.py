@@ -81,6 +81,13 @@ def why_python(*, is_connect: bool, are_on_their_own: bool, types: Iterable[Data
     return None if unknown is None else f"type {unknown.simpleString()} is not known there"
 
 
+def why_workers(use: ServiceUse) -> str | None:
+    """Why this use is for Python workers alone, whatever session and types are; None if it is not."""
+    if use.by_row:
+        return "a call for each row is made by Python workers"
+    return None if use.call.error_column is None else "a column of errors is written by Python workers"
+
+
 def is_known(kind: DataType) -> bool:
     """Whether the JVM path takes and gives values of this type; strings, those that are compared byte by byte."""
     return kind.typeName() in _TYPES and kind.simpleString() != "void" and not _is_collated(kind)
