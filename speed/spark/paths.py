@@ -34,6 +34,8 @@ SETTING = "spark.speed.path"
 _PACKAGED = Path(__file__).with_name("jars")
 _BUILT = Path(__file__).resolve().parents[2] / "bindings" / "spark" / "target"
 _BRIDGE = "speed.spark.Bridge"
+_MARK = "speed/spark/spark-minor"
+"""In each jar: the version of Spark that it is for."""
 _TYPES = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "decimal", "boolean", "string", "binary", "timestamp"}
 )
@@ -57,7 +59,13 @@ def minor_of(spark_version: str) -> str:
 def jar(spark_version: str | None = None) -> Path | None:
     """The jar for a version of Spark, by default that of pyspark here; None where there is none."""
     wanted = f"speed-spark_{minor_of(spark_version or version('pyspark'))}-*.jar"
-    return next((path for place in (_PACKAGED, _BUILT) for path in sorted(place.glob(wanted))), None)
+    return next((path for place in (_BUILT, _PACKAGED) for path in sorted(place.glob(wanted))), None)
+
+
+def _minors() -> set[str]:
+    """The versions of Spark that there is a jar for."""
+    names = (path.name for place in (_BUILT, _PACKAGED) for path in place.glob("speed-spark_*.jar"))
+    return {name.removeprefix("speed-spark_").partition("-")[0] for name in names}
 
 
 def here() -> Path:
@@ -67,7 +75,11 @@ def here() -> Path:
     except PackageNotFoundError:
         raise ConfigurationError("pyspark is not installed here: a jar is for one version of it") from None
     if found is None:
-        raise ConfigurationError(f"there is no jar for Spark {minor_of(installed)}: scripts/spark-jar builds it")
+        there = ", ".join(sorted(_minors())) or "none"
+        raise ConfigurationError(
+            f"there is no jar for Spark {minor_of(installed)} here (there are those for: {there}): in a checkout "
+            "scripts/spark-jar builds it; without one, Python workers call (path='python')"
+        )
     return found
 
 
@@ -122,6 +134,8 @@ def _bridge(spark: SparkSession) -> Any | str:
         made = _made(spark)
         if made is None:
             return f"this session does not find the classes of {path}"
+    elif len(places := _places(spark)) > 1:
+        return f"{len(places)} jars of it are on the class path, leave one: {', '.join(places)}"
     else:
         _ship(spark, made)
     built_for = made.sparkMinor()
@@ -134,6 +148,15 @@ def _ship(spark: SparkSession, made: Any) -> None:
     context = spark.sparkContext._jsc.sc()
     if os.path.basename(place) not in context.listJars().mkString("\n"):
         context.addJar(place)
+
+
+def _places(spark: SparkSession) -> list[str]:
+    """The jars in which the driver's JVM finds this library: of several, chance says whose classes run."""
+    found = spark._jsparkSession.sharedState().jarClassLoader().getResources(_MARK)
+    places = []
+    while found.hasMoreElements():
+        places.append(str(found.nextElement().getPath()).removeprefix("file:").partition("!")[0])
+    return sorted(set(places))
 
 
 def _made(spark: SparkSession) -> Any | None:
