@@ -267,12 +267,13 @@ class Batch:
     """A row of it cannot be sent."""
     bad_row: int | None = None
     """The row of it that the service named."""
+    within: str = " of the partition"
 
     def __str__(self) -> str:
         last_row = self.first_row + self.rows.num_rows - 1
         node = f"{self.target.name}." if self.target else ""
         if self.number is None:
-            return f"{node}{self.service}, row {self.first_row}"
+            return f"{node}{self.service}, row {self.first_row}{self.within}"
         return f"{node}{self.service}, batch {self.number} (rows {self.first_row} to {last_row} of the partition)"
 
     @property
@@ -297,7 +298,7 @@ class BatchCalls:
         """``columns`` of each batch are sent (None: all), the others only come back beside the answer.
 
         ``promised`` makes the result of a batch out of an answer and the batch's rows, or raises ExecutionFailedError.
-        ``say`` is told, beside the log, that a node is waited for.
+        ``say`` is told that a node is waited for.
         """
         self.counts = Counts()
         self._node = live.node
@@ -315,11 +316,12 @@ class BatchCalls:
         """
         return self._answered(self._numbered(batches))
 
-    def each(self, requests: Iterable[Mapping[str, Any]]) -> Iterator[Batch]:
+    def each(self, requests: Iterable[Mapping[str, Any]], within: str = Batch.within) -> Iterator[Batch]:
         """A call for each request, which is a row of its own, with its result; in order, as ``answers``."""
-        row = one_row()
-        service = self._settings.service
-        return self._answered(Batch(None, number, row, dict(one), service) for number, one in enumerate(requests))
+        row, service = one_row(), self._settings.service
+        return self._answered(
+            Batch(None, number, row, dict(one), service, within=within) for number, one in enumerate(requests)
+        )
 
     def _answered(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         for batch in batches:

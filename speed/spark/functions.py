@@ -85,7 +85,7 @@ class ServiceUse(NamedTuple):
             raise here(error) from None
 
     def _counted(self, live: LiveNodes, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
-        calls = BatchCalls(live, self.call, self.columns, self._promised, self._say)
+        calls = BatchCalls(live, self.call, self.columns, self._promised, self._say if self.driver else None)
         try:
             answered = self._each(calls, batches) if self.by_row else calls.answers(batches)
             for batch in answered:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import logging
 import os
 import random
 import re
@@ -222,7 +223,7 @@ class Targets:
     """The nodes that a name or family stands for, or its fall-back while none of them is there. One thread uses it."""
 
     def __init__(self, live: LiveNodes, settings: CallSettings, say: Callable[[str], None] | None = None) -> None:
-        """``say`` is told, beside the log, that a node is waited for."""
+        """``say`` is told that a node is waited for; without it, the log is."""
         self._live = live
         self._say = say
         self._patterns = [settings.node, *([settings.fallback] if settings.fallback else [])]
@@ -253,7 +254,7 @@ class Targets:
             self._live.wait(remaining)
 
     def _report(self, text: str) -> None:
-        _log.warning("%s", text)
+        _log.log(logging.WARNING if self._say is None else logging.INFO, "%s", text)
         if self._say is not None:
             self._say(text)
 

@@ -366,7 +366,7 @@ class Speed:
             check_service(self._here(), settings)
         calls = BatchCalls(self._here(), settings, None, lambda answer, _: answer)
         total = len(requests) if isinstance(requests, Sized) else None
-        answers = (None if one.failed else one.result for one in calls.each(requests))
+        answers = (None if one.failed else one.result for one in calls.each(requests, within=""))
         return list(with_progress(answers, str(settings), total, progress))
 
     def _with_answers(

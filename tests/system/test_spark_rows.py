@@ -70,7 +70,7 @@ def test_a_map_that_a_row_is_answered_with_becomes_columns(spark: Any, rows: Spe
 
 def test_a_row_that_fails_ends_the_job_or_tells_its_error_beside_the_others(spark: Any, rows: Speed) -> None:
     asked = {"node": "rules", "service": "label", "returns": "label string"}
-    with pytest.raises(Exception, match=r"rules\.label, row 17: .*unlucky"):
+    with pytest.raises(Exception, match=r"rules\.label, row 17 of the partition: .*unlucky"):
         rows.call_each(frame(spark, 0, 30), **asked).collect()
     found = rows.call_each(frame(spark, 0, 30), **asked, error_column="error").collect()
     assert [row.number for row in found if row.error] == [17]

@@ -250,19 +250,24 @@ def test_a_call_a_row_sends_values_and_keeps_the_order() -> None:
 def test_a_call_a_row_takes_several_columns_from_a_map() -> None:
     two = pa.schema([pa.field("x", pa.int64()), pa.field("y", pa.string())])
     assert each(lambda a: {"x": a} if a else None, [{"a": 1}, {"a": 0}], two) == [(1, None), (None, None)]
-    with pytest.raises(SpeedError, match=r"geo\.service, row 0: the answer is int, promised were \['x', 'y'\]"):
+    with pytest.raises(
+        SpeedError, match=r"geo\.service, row 0 of the partition: the answer is int, promised were \['x', 'y'\]"
+    ):
         each(lambda a: a, [{"a": 1}], two)
 
 
 def test_a_row_whose_answer_does_not_fit_is_named_or_tells_its_error() -> None:
     requests = [{"a": "1"}, {"a": 2.0}]
     with pytest.raises(
-        SpeedError, match=r"^geo\.service, row 0: the answer for 'b' is text, which float does not hold"
+        SpeedError,
+        match=r"^geo\.service, row 0 of the partition: the answer for 'b' is text, which float does not hold",
     ):
         each(lambda a: a, requests)
     told = "EXECUTION_FAILED: the answer for 'b' is text, which float does not hold"
     assert each(lambda a: a, requests, on_error="null") == [told, (2.0,)]
-    with pytest.raises(SpeedError, match="row 1: the answer for 'b' is null, which was promised NOT NULL"):
+    with pytest.raises(
+        SpeedError, match="row 1 of the partition: the answer for 'b' is null, which was promised NOT NULL"
+    ):
         each(lambda a: a, [{"a": 1.0}, {"a": None}], pa.schema([pa.field("b", pa.float64(), nullable=False)]))
 
 
