@@ -391,6 +391,8 @@ class Speed:
         sent = [df.schema[name].dataType for name in arguments.values()]
         work = self._work(settings, names, returned)._replace(by_row=by_row)
         work = self._on_path(work, path, [*sent, *_types(returned)])
+        if work.described is None:
+            df = self._readable(df)
         kind = given[0].dataType if len(given) == 1 else given
         ask = arrow_udf(udf_function(work), kind).asNondeterministic()  # else Spark asks again for each use
         answer = ask(*(df[quoted(name)] for name in arguments.values()))
@@ -444,6 +446,16 @@ class Speed:
         kind = returns if settings.error_column is None else _given(promised, settings)
         made: Callable[..., Column] = arrow_udf(udf_function(work), kind)
         return made if names else _ByName(made)
+
+    def _readable(self, df: DataFrame) -> DataFrame:
+        """``df``; where Spark keeps caches as Arrow, behind a filter that all rows pass.
+
+        Spark 4.3.0 fails where a function of Arrow stands directly on such a cache (IndexOutOfBoundsException).
+        """
+        from pyspark.sql.functions import rand
+
+        serializer = str(self._spark.conf.get("spark.sql.cache.serializer", ""))
+        return df.where(rand() >= 0) if serializer.endswith(".ArrowCachedBatchSerializer") else df
 
     def _is_case_sensitive(self) -> bool:
         return str(self._spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"

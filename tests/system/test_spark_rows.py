@@ -15,6 +15,7 @@ import pytest
 import speed
 from speed.column_services import by_row
 from speed.spark import Speed
+from tests.system.spark_sessions import Sessions
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
@@ -159,3 +160,18 @@ def test_a_worker_that_waits_for_a_node_soon_says_so_in_the_driver(
         logging.getLogger("speed").removeHandler(handler)
         job.join(60)
     assert [row.label for row in found] == [f"{number}:t{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("path", ["python", "jvm"])
+def test_a_session_after_another_with_caches_of_arrow_calls_on_each_path(
+    spark_sessions: Sessions, module_root: str, path: str
+) -> None:
+    """It is the last of this module: it ends the module's session. Spark 4.3.0 itself fails at such a cache."""
+    serializer = "org.apache.spark.sql.execution.columnar.ArrowCachedBatchSerializer"
+    spark = spark_sessions.get("local[2]", {"spark.sql.cache.serializer": serializer})
+    kept = spark.range(18, 90).selectExpr("id AS number").cache()
+    assert kept.count() == 72
+    with closing(Speed(spark, root=module_root, name=f"etl.arrow.{path}")) as sp:
+        asked = sp.enrich(kept, node="rules", service="labels", columns=["number"], returns="label string", path=path)
+        assert sorted(row.label for row in asked.collect()) == sorted(f"{number}:None" for number in range(18, 90))
+    kept.unpersist()
