@@ -109,7 +109,7 @@ class Reports:
 
     def take(self, message: Any) -> None:
         """Handle one message; what no worker of this package sent is left alone."""
-        payload = getattr(message, "payload", None)
+        payload: Any = getattr(message, "payload", None)
         if isinstance(payload, Mapping) and isinstance(payload.get(WAITING), str):
             self._show(message.topic, payload[WAITING])
             return
@@ -363,7 +363,7 @@ class BatchCalls:
     def _part(self, batch: Batch, start: int, end: int) -> Batch:
         return self._batch(batch.number, batch.first_row + start, batch.rows.slice(start, end - start))
 
-    def _batch(self, number: int, first_row: int, rows: pa.RecordBatch) -> Batch:
+    def _batch(self, number: int | None, first_row: int, rows: pa.RecordBatch) -> Batch:
         try:
             arguments = _arguments(rows, self._names(rows))
         except InvalidArgumentsError as error:
