@@ -134,10 +134,10 @@ def _bridge(spark: SparkSession) -> Any | str:
         made = _made(spark)
         if made is None:
             return f"this session does not find the classes of {path}"
-    elif len(places := _places(spark)) > 1:
-        return f"{len(places)} jars of it are on the class path, leave one: {', '.join(places)}"
     else:
         _ship(spark, made)
+    if len(places := _places(spark)) > 1:
+        return f"{len(places)} jars of it are on the class path, leave one: {', '.join(places)}"
     built_for = made.sparkMinor()
     return made if built_for == minor else f"the jar on its class path is for Spark {built_for}, not {minor}"
 
@@ -151,12 +151,14 @@ def _ship(spark: SparkSession, made: Any) -> None:
 
 
 def _places(spark: SparkSession) -> list[str]:
-    """The jars in which the driver's JVM finds this library: of several, chance says whose classes run."""
+    """The jars of this library that driver and executors have, one of each name: of several, chance says which runs."""
     found = spark._jsparkSession.sharedState().jarClassLoader().getResources(_MARK)
     places = []
     while found.hasMoreElements():
         places.append(str(found.nextElement().getPath()).removeprefix("file:").partition("!")[0])
-    return sorted(set(places))
+    given = spark.sparkContext._jsc.sc().listJars().mkString("\n").splitlines()
+    places += [place for place in given if os.path.basename(place).startswith("speed-spark_")]
+    return sorted({os.path.basename(place): place for place in reversed(places)}.values())
 
 
 def _made(spark: SparkSession) -> Any | None:

@@ -6,15 +6,17 @@ import io
 import logging
 import threading
 import time
+import zipfile
 from collections.abc import Iterator
 from contextlib import closing, redirect_stderr
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import speed
 from speed.column_services import by_row
-from speed.spark import Speed
+from speed.spark import Speed, paths
 from tests.system.spark_sessions import Sessions
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
@@ -162,11 +164,33 @@ def test_a_worker_that_waits_for_a_node_soon_says_so_in_the_driver(
     assert [row.label for row in found] == [f"{number}:t{number}" for number in range(5)]
 
 
+def another_jar(directory: Path, minor: str) -> str:
+    """What the driver looks at of our jar, as if it were for another version of Spark."""
+    made = directory / f"speed-spark_{minor}.jar"
+    with zipfile.ZipFile(paths.here()) as jar, zipfile.ZipFile(made, "w") as other:
+        for name in jar.namelist():
+            if name.startswith("speed/spark/") and not name.endswith("/"):
+                other.writestr(name, minor if name.endswith("spark-minor") else jar.read(name))
+    return str(made)
+
+
+def test_a_jar_beside_another_is_told_with_the_places_of_both(
+    spark_sessions: Sessions, module_root: str, tmp_path: Path
+) -> None:
+    asked = {"node": "rules", "service": "labels", "columns": ["id"], "returns": "label string", "path": "jvm"}
+    spark = spark_sessions.get("local[2]", {"spark.jars": another_jar(tmp_path, "4.0")})
+    says = r"2 jars of it are on the class path, leave one: .*speed-spark_4\.0\.jar"
+    with closing(Speed(spark, root=module_root, name="etl.jars")) as sp:
+        with pytest.raises(speed.ConfigurationError, match=says):
+            sp.enrich(spark.range(3), **asked)
+        assert sp.enrich(spark.range(18, 20), **{**asked, "path": "auto"}).count() == 2
+
+
 @pytest.mark.parametrize("path", ["python", "jvm"])
 def test_a_session_after_another_with_caches_of_arrow_calls_on_each_path(
     spark_sessions: Sessions, module_root: str, path: str
 ) -> None:
-    """It is the last of this module: it ends the module's session. Spark 4.3.0 itself fails at such a cache."""
+    """It and what stands before it end the module's session. Spark 4.3.0 itself fails at such a cache."""
     serializer = "org.apache.spark.sql.execution.columnar.ArrowCachedBatchSerializer"
     spark = spark_sessions.get("local[2]", {"spark.sql.cache.serializer": serializer})
     kept = spark.range(18, 90).selectExpr("id AS number").cache()
