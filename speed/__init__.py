@@ -56,8 +56,9 @@ from speed.errors import (
 )
 
 if TYPE_CHECKING:
-    from speed.core.services import Request, Response, Service
+    from speed.core.services import Request, Response, Service, ServiceError
     from speed.engine.message import Message, Published
+    from speed.engine.options import Retry
     from speed.engine.tracing import current_trace, trace, traced
     from speed.fs.keyfile import init_root
     from speed.message.audit import AuditLog, TokenVerifier
@@ -77,10 +78,12 @@ __version__ = "0.1.0"
 
 _LATER = {
     "Node": "speed.node.node",
+    "Retry": "speed.engine.options",
     "Message": "speed.engine.message",
     "Request": "speed.core.services",
     "Response": "speed.core.services",
     "Service": "speed.core.services",
+    "ServiceError": "speed.core.services",
     "Entry": "speed.wire.entry",
     "Column": "speed.wire.column",
     "AuditLog": "speed.message.audit",
@@ -173,12 +176,14 @@ __all__ = [
     "RegistrationError",
     "Request",
     "Response",
+    "Retry",
     "RootError",
     "SchemaRegistry",
     "SchemaUsage",
     "SegmentStoreError",
     "SegmentsLostError",
     "Service",
+    "ServiceError",
     "ServiceExistsError",
     "ServiceNotFoundError",
     "SpeedError",

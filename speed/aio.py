@@ -6,17 +6,19 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import cached_property
+from functools import cached_property, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, overload
 
 from speed.core.hints import checked_seconds, in_seconds, text
+from speed.core.signatures import Description
 from speed.engine.event_loop import Fetched
 from speed.engine.futures import CallFuture
 from speed.engine.message import Message, Published
+from speed.engine.options import Retry
 from speed.engine.threads import Threads
 from speed.engine.workers import place_given_up
-from speed.errors import AccessDeniedError, ApplicationError, ConfigurationError
+from speed.errors import AccessDeniedError, ApplicationError, ConfigurationError, SpeedError
 from speed.node.consumer import (
     AWAY,
     GRACE_SECONDS,
@@ -255,11 +257,37 @@ class AsyncNode:
         timeout: float | None = None,
         traceparent: str | None = None,
         views: bool = False,
+        returns: Any = None,
+        retry: Retry | None = None,
     ) -> Any:
         """Like ``Node.call``; calls to one node start in order."""
-        begin = _within(timeout, self._node.submit)
+        how: dict[str, Any] = {"traceparent": traceparent, "views": views, "returns": returns}
+        if retry is None:
+            return await self._call(target, service, arguments, timeout, **how)
+        attempts = self._node._attempts(text("node", target), in_seconds(timeout), retry)
+        while True:
+            try:
+                result = await self._call(target, service, arguments, attempts.left, **how)
+            except SpeedError as error:
+                await asyncio.sleep(attempts.pause(error))
+            else:
+                attempts.succeeded()
+                return result
+
+    async def _call(
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any] | None,
+        timeout: float | None,
+        *,
+        traceparent: str | None,
+        views: bool,
+        returns: Any,
+    ) -> Any:
+        begin = partial(_within(timeout, self._node.submit), traceparent=traceparent, views=views, returns=returns)
         with place_given_up():
-            starting = self._starts.run(target, begin, target, service, arguments, traceparent=traceparent, views=views)
+            starting = self._starts.run(target, begin, target, service, arguments)
             try:
                 future = await asyncio.wrap_future(starting)
             except asyncio.CancelledError:
@@ -278,10 +306,11 @@ class AsyncNode:
         timeout: float | None = None,
         traceparent: str | None = None,
         views: bool = False,
+        returns: Any = None,
     ) -> asyncio.Task[Any]:
         """Start a call; the task ends with its result. Cancelled, it withdraws the call."""
-        call = self.call(target, service, arguments, timeout=timeout, traceparent=traceparent, views=views)
-        return asyncio.get_running_loop().create_task(call)
+        how = {"timeout": timeout, "traceparent": traceparent, "views": views, "returns": returns}
+        return asyncio.get_running_loop().create_task(self.call(target, service, arguments, **how))
 
     async def ping(self, target: str, *, timeout: float = 5.0) -> float:
         """Like ``Node.ping``."""
@@ -290,6 +319,10 @@ class AsyncNode:
     async def services(self, target: str, *, timeout: float = 5.0) -> list[str]:
         """Like ``Node.services``."""
         return await self._run(timeout, self._node.services, target)  # type: ignore[no-any-return]
+
+    async def describe(self, target: str, service: str | None = None, *, timeout: float = 5.0) -> list[Description]:
+        """Like ``Node.describe``."""
+        return await self._run(timeout, self._node.describe, target, service)  # type: ignore[no-any-return]
 
     async def info(self, target: str, *, timeout: float = 5.0) -> dict[str, Any]:
         """Like ``Node.info``."""

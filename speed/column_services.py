@@ -26,6 +26,7 @@ from speed import columns
 from speed.core.services import FunctionService, Request, Response, failure, is_cancellation, response_of
 from speed.errors import ApplicationError, CallError, ExecutionFailedError, InvalidArgumentsError, UnserialisableError
 from speed.wire.column import Column, RowMisfit, from_values
+from speed.wire.value import plain
 
 
 def columns_of(answers: Sequence[Any], kind: str | None) -> Column | dict[str, Column]:
@@ -100,10 +101,13 @@ _CELLS = frozenset({Decimal})
 class RowService:
     """A function of one row: it answers batches with columns, and single calls as before. See ``by_row``."""
 
+    takes_columns = True
+
     def __init__(self, function: Callable[..., Any]) -> None:
         """Raises ConfigurationError for a function that cannot be called by name, or whose hints cannot be checked."""
         self._row = FunctionService(getattr(function, "__name__", "service"), function, {Decimal: frozenset({Decimal})})
         self._kind = _kind_of_answer(function)
+        self.described = self._row
 
     def invoke(self, request: Request) -> Any:
         """A column, or a map of columns where the function answers with dicts."""
@@ -117,7 +121,8 @@ class RowService:
     def _answer(self, request: Request, number: int, row: dict[str, Any]) -> Any:
         try:
             row_request = request._replace(arguments={**request.arguments, **row})
-            answer = response_of(self._row.invoke(row_request), keep=_CELLS)
+            answer = response_of(self._row.invoke(row_request))
+            answer = answer._replace(result=plain(answer.result, _CELLS))
         except BaseException as error:
             if request.cancelled and is_cancellation(error):
                 raise  # no row is to blame
@@ -130,10 +135,13 @@ class RowService:
 class ArrayService:
     """A function of numpy arrays: batches only. See ``by_array``."""
 
+    takes_columns = True
+
     def __init__(self, function: Callable[..., Any], any_rows: bool = False) -> None:
         """Raises ConfigurationError for a function that cannot be called by name, or whose hints cannot be checked."""
         self._any_rows = any_rows
         self._whole = FunctionService(getattr(function, "__name__", "service"), function, _array_types())
+        self.described = self._whole
 
     def invoke(self, request: Request) -> Any:
         """A column, or a map of columns where the function answers with a dict of arrays."""

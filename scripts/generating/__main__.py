@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from scripts.generating import cpp, java, java_options, pages, python, python_options
+from scripts.generating import cpp, fields, java, java_options, pages, python, python_options
 from scripts.generating.kinds import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,6 +22,7 @@ def outputs() -> dict[Path, str]:
     made = (
         *(file for language in (python, cpp, java, pages) for file in language.files(ROOT, tree, numbers)),
         *(file for language in (python_options, java_options) for file in language.files(ROOT, numbers)),
+        *fields.files(ROOT),
     )
     return {ROOT / path: text for path, text in made}
 

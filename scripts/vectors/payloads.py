@@ -13,6 +13,28 @@ from speed.wire import spc
 from speed.wire.envelope import make_sequence
 from speed.wire.value import pack as pack_value
 
+DESCRIPTIONS = [
+    {
+        "name": "tax",
+        "summary": "What is due on an amount.",
+        "version": "2",
+        "streaming": False,
+        "idempotent": True,
+        "columns": False,
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "amount": {"type": "string", "format": "decimal"},
+                "day": {"type": "string", "format": "date"},
+            },
+            "required": ["amount"],
+            "additionalProperties": False,
+        },
+        "result": {"type": "string", "format": "decimal"},
+    },
+    {"name": "undeclared", "summary": "", "version": "", "streaming": False, "idempotent": False, "columns": False},
+]
+
 
 def tagged(value: Any) -> Any:
     """A value as JSON can say it: see "Values in vectors" in registry_spec/README.md."""
@@ -252,6 +274,13 @@ def payloads() -> dict[str, Any]:
                 "refusal by id",
                 "only sequences read",
                 spc.encode_error_envelope("INVALID_ARGUMENTS", "no", request_id="7.3"),
+            ),
+            good("control", "describe", "basic form", spc.encode({"op": "DESCRIBE", "requestId": "7.3"})),
+            good(
+                "control",
+                "descriptions",
+                "a service that declares nothing described as one that takes nothing",
+                spc.encode({"op": "DESCRIBE", "requestId": "7.3", "result": {"services": DESCRIPTIONS}}),
             ),
             good("control", "leave", "request id required", spc.encode({"op": "LEAVE"})),
             good(

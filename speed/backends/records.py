@@ -28,7 +28,7 @@ from speed.message.reader import MAX_KINDS, MessageReader
 from speed.message.view import MessageView, parse_records
 from speed.message.writing import frame_of
 from speed.wire import lazily
-from speed.wire.records import LENGTH_DELIMITED, walk
+from speed.wire.records import LENGTH_DELIMITED, MessageEnvelope, walk
 
 # A message as data and headers of NATS (B-1), and one of JetStream as it is handed on.
 
@@ -73,7 +73,6 @@ def delivered_of_nats(message: Any, lane: str = "") -> Delivered:
 
 # A message as protobuf JSON, for PostgreSQL's JSONB, and back (B-6).
 
-_PAYLOAD_FIELD = 99
 _ZERO, _INSTEAD = "\\u0000", "\\ufffd"
 
 
@@ -149,7 +148,7 @@ def _head(envelope: bytes) -> Any:
     records = [
         envelope[start:end]
         for field, wire_type, start, _, end in walk(envelope)
-        if field != _PAYLOAD_FIELD or wire_type != LENGTH_DELIMITED
+        if field != MessageEnvelope.PAYLOAD or wire_type != LENGTH_DELIMITED
     ]
     return parse_records(b"".join(records))
 

@@ -23,9 +23,9 @@ from speed.topics.host import Host, RecordEncoder
 from speed.topics.subscription import SubscriptionError, Terms
 from speed.wire.limits import MAX_TOPIC_MESSAGE_BYTES
 from speed.wire.names import bridge_name
-from speed.wire.records import varint
+from speed.wire.records import ContentType, varint
 from speed.wire.topic import TOMBSTONE, KeptMessage, parts, read_about
-from speed.wire.value import BYTES_TYPE, CONTENT_TYPES, CUSTOM, JSON, MSGPACK_TYPE, TEXT_TYPE, Content, pack, unpack
+from speed.wire.value import BYTES_TYPE, JSON_TYPE, MSGPACK_TYPE, TEXT_TYPE, Content, pack, unpack
 
 # Records of durable topics as messages, and messages as records (B-13). Pure.
 
@@ -107,7 +107,7 @@ class Messages:
         own = properties if self.is_own(kept) else {}
         message_id = own.get(ID) or self.message_id(offset, recorded_ms)
         return message_id, encode_message(
-            Content(CUSTOM, custom, None, payload),
+            Content(ContentType.CUSTOM, custom, None, payload),
             topic=self._topic,
             namespace=self._namespace,
             message_id=message_id,
@@ -154,7 +154,10 @@ class _RecordForm:
         self._metadata: dict[str, Any] = {"topic": topic, "namespace": namespace, "publisher_id": publisher or None}
         self._custom = custom
         head = encode_head(
-            Content(CUSTOM, custom, None, b""), message_id=_FORM_ID, published_at_ms=_FORM_MS, **self._metadata
+            Content(ContentType.CUSTOM, custom, None, b""),
+            message_id=_FORM_ID,
+            published_at_ms=_FORM_MS,
+            **self._metadata,
         )
         self._begin, _, rest = head.partition(_FORM_ID.encode())
         self._between, _, self._end = rest.partition(varint(_FORM_MS))
@@ -165,7 +168,7 @@ class _RecordForm:
         if published_at_ms != self._ms:
             time = varint(published_at_ms)
             if len(time) != _TIME_BYTES:  # of a clock that is decades off
-                content = Content(CUSTOM, self._custom, None, data)
+                content = Content(ContentType.CUSTOM, self._custom, None, data)
                 return encode_message(content, message_id=message_id, published_at_ms=published_at_ms, **self._metadata)
             self._ms, self._rest = published_at_ms, self._between + time + self._end
         return b"".join((self._begin, message_id.encode(), self._rest, _frame(len(data)), data))
@@ -202,7 +205,7 @@ def _packed(view: MessageView) -> bytes:
     return pack(view.payload if content_type in _VALUES else bytes(view.payload_bytes))
 
 
-_VALUES = (TEXT_TYPE, CONTENT_TYPES[JSON])
+_VALUES = (TEXT_TYPE, JSON_TYPE)
 """What else is decoded; all other types are recorded as their bytes."""
 
 

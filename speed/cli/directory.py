@@ -1,4 +1,4 @@
-"""``speed nodes``, ``services``, ``stats``, ``ping``, ``hosts`` and ``bridge``."""
+"""``speed nodes``, ``services``, ``describe``, ``stats``, ``ping``, ``hosts`` and ``bridge``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from speed.cli.options import (
     answer_of,
     columns_that_fit,
     common_options,
+    complete_node,
+    complete_service,
     echo,
     echo_json,
     node_options,
@@ -27,6 +29,7 @@ from speed.cli.options import (
 from speed.wire.names import GATEWAY
 
 if TYPE_CHECKING:
+    from speed.core.signatures import Description
     from speed.fs.registry import Registry
     from speed.wire.entry import Entry
 
@@ -139,7 +142,7 @@ def _node_row(entry: Entry, keys: Mapping[str, tuple[str, ...]] = _NO_KEYS) -> l
 
 
 @click.command("services")
-@click.argument("node")
+@click.argument("node", shell_complete=complete_node)
 @click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait.")
 @node_options
 def services_command(settings: Settings, node: str, timeout: float) -> None:
@@ -153,8 +156,35 @@ def services_command(settings: Settings, node: str, timeout: float) -> None:
             echo(line)
 
 
+@click.command("describe")
+@click.argument("node", shell_complete=complete_node)
+@click.argument("service", required=False, shell_complete=complete_service)
+@click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait.")
+@node_options
+def describe_command(settings: Settings, node: str, service: str | None, timeout: float) -> None:
+    """Show what the services of NODE take and give that you may call, or SERVICE alone, by asking it.
+
+    With --json each has its parameters and its result as JSON Schema, where the service declares them.
+    """
+    with settings.node() as own:
+        found = own.describe(node, service, timeout=timeout)
+    if settings.as_json:
+        print_value({"node": node, "services": [one.travelling() for one in found]}, True)
+    elif not found:
+        echo(f"{node} offers no service to this node.")
+    else:
+        print_rows(("service", "takes and gives", "summary", "is"), map(_description_row, found), empty="")
+
+
+def _description_row(one: Description) -> list[str]:
+    marks = [name for name in ("idempotent", "columns", "streaming") if getattr(one, name)]
+    if one.version:
+        marks.insert(0, f"version {one.version}")
+    return [one.name, one.signature(), one.summary, ", ".join(marks)]
+
+
 @click.command("stats")
-@click.argument("node")
+@click.argument("node", shell_complete=complete_node)
 @click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait.")
 @node_options
 def stats_command(settings: Settings, node: str, timeout: float) -> None:
@@ -183,7 +213,7 @@ def _service_row(name: str, stats: dict[str, Any]) -> list[Any]:
 
 
 @click.command("ping")
-@click.argument("node")
+@click.argument("node", shell_complete=complete_node)
 @click.option("-n", "--count", type=click.IntRange(1), default=4, show_default=True, help="How often.")
 @click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait for each.")
 @node_options

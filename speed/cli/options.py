@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from speed.errors import NameTakenError, WireError
+from speed.errors import NameTakenError, SpeedError, WireError
 from speed.message.errors import MessageError
 from speed.message.view import MessageView
 from speed.wire.text import MAX_SPAN_SECONDS, ascii_json, harmless, harmless_json, harmless_lines
@@ -30,6 +30,7 @@ from speed.wire.value import PROTOBUF_TYPE
 
 if TYPE_CHECKING:
     from speed import MessageSecurity, Node
+    from speed.core.signatures import Description
     from speed.fs.registry import Registry
     from speed.message.schemas.registry import SchemaRegistry
 
@@ -382,6 +383,104 @@ def _with_settings(command: Command, *, named: bool) -> Command:
     decorated = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(decorated)
     result: Command = place_options(decorated)
     return result
+
+
+COMPLETION_SECONDS = 1.0
+"""How long a shell waits for a node that is asked what it has."""
+
+
+def _completing(ctx: click.Context) -> Settings:
+    """Where a command line that is not complete looks: as the command will."""
+    given = {**ctx.find_root().params, **{name: value for name, value in ctx.params.items() if value is not None}}
+    return Settings(given.get("root"), given.get("key"), False, given.get("name"))
+
+
+def complete_node(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Live nodes, from the registry."""
+    try:
+        live = _completing(ctx).registry().live_entries()
+    except Exception:  # a shell shows nothing where there is no root
+        return []
+    return sorted(entry.name for entry in live if entry.name.startswith(incomplete))
+
+
+def complete_service(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Services of the node that stands before, by asking it."""
+    return [one.name for one in _described(ctx, None) if one.name.startswith(incomplete)]
+
+
+def complete_argument(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Names of arguments, with the ``=`` behind them."""
+    properties = [(one.parameters or {}).get("properties") for one in _described(ctx, ctx.params.get("service"))]
+    given = {str(word).partition("=")[0] for word in ctx.params.get("arguments") or ()}
+    names = [name for schemas in properties if isinstance(schemas, dict) for name in schemas if name not in given]
+    return [f"{name}=" for name in names if name.startswith(incomplete)]
+
+
+def _described(ctx: click.Context, service: str | None) -> list[Description]:
+    try:
+        with _completing(ctx).node() as own:
+            return own.describe(str(ctx.params.get("node")), service, timeout=COMPLETION_SECONDS)
+    except Exception:  # as above
+        return []
+
+
+def parse_arguments(words: Iterable[str]) -> dict[str, Any]:
+    """``name=value`` words as arguments. Raises click.UsageError."""
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{word!r} is no argument; write name=value")
+        if name in values:
+            raise click.UsageError(f"argument {name!r} is given twice")
+        values[name] = parse_value(text)
+    return values
+
+
+def parse_value(text: str) -> Any:
+    """``text`` as JSON where it is JSON, else as it is."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except ValueError:
+        return text
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)  # NaN and Infinity are not JSON; a word like that is text
+
+
+def declared_arguments(own: Node, node: str, service: str, words: Iterable[str], timeout: float) -> dict[str, Any]:
+    """The arguments whose type the service declares, read as that; none where it cannot be asked."""
+    texts = {name: text for name, _, text in (word.partition("=") for word in words)}
+    if not texts:
+        return {}
+    try:
+        (found,) = own.describe(node, service, timeout=timeout)
+    except SpeedError:
+        return {}  # the call itself says what is wrong
+    properties = (found.parameters or {}).get("properties")
+    schemas = properties if isinstance(properties, dict) else {}
+    return {name: _read_as(schemas[name], text) for name, text in texts.items() if isinstance(schemas.get(name), dict)}
+
+
+def _read_as(schema: Any, text: str) -> Any:
+    """A word of the command line as what a schema asks for; as ever where it is no such thing."""
+    parts = schema["anyOf"] if isinstance(schema.get("anyOf"), list) else [schema]
+    kinds = [part for part in parts if isinstance(part, dict) and part.get("type") != "null"]
+    if (len(kinds) < len(parts) and text == "null") or not kinds:
+        return parse_value(text)
+    if not all(part.get("type") == "string" for part in kinds):
+        return parse_value(text)
+    try:
+        if all(part.get("contentEncoding") == "base64" for part in kinds):
+            return base64.b64decode(text, validate=True)
+        if all(part.get("format") == "date-time" for part in kinds):
+            return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        pass
+    quoted = parse_value(text)  # as it had to be written before services declared what they take
+    return quoted if isinstance(quoted, str) else text
 
 
 def encryption_option(command: Command) -> Command:

@@ -18,10 +18,16 @@ from speed.cli.options import (
     Settings,
     answer_of,
     as_json,
+    complete_argument,
+    complete_node,
+    complete_service,
+    declared_arguments,
     echo,
     echo_json,
     encryption_option,
     node_options,
+    parse_arguments,
+    parse_value,
     print_rows,
     print_value,
     registry_of,
@@ -40,9 +46,9 @@ timeout_option = click.option("--timeout", type=SECONDS, default=30.0, show_defa
 
 
 @click.command("call")
-@click.argument("node")
-@click.argument("service")
-@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]…")
+@click.argument("node", shell_complete=complete_node)
+@click.argument("service", shell_complete=complete_service)
+@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]…", shell_complete=complete_argument)
 @click.option(
     "--json-args", "file", type=click.File("rb"), metavar="FILE", help="Arguments as one JSON object; - is stdin."
 )
@@ -53,12 +59,14 @@ def call_command(
 ) -> None:
     """Call SERVICE of NODE and print the result.
 
-    A VALUE that is JSON is taken as JSON (5, true, [1, 2], "5"), anything else as text. Text that looks like JSON
-    needs quotes of its own, and the shell's around them: 'name="5"'.
+    A VALUE is read as what the service declares: text, a number, a date, bytes in Base64, JSON for lists and maps.
+    Where it declares nothing, a VALUE that is JSON is taken as JSON (5, true, [1, 2], "5"), anything else as text; text
+    that looks like JSON needs quotes of its own, and the shell's around them: 'name="5"'.
     """
     values = _json_object(file) if file else {}
-    values |= parse_arguments(arguments)
+    parsed = parse_arguments(arguments)
     with settings.node() as own:
+        values |= parsed | declared_arguments(own, node, service, arguments, timeout)
         try:
             result = own.call(node, service, values, timeout=timeout)
         except InvalidArgumentsError as error:
@@ -78,31 +86,6 @@ def _how_to_quote(error: InvalidArgumentsError, words: Iterable[str]) -> str:
     return ""
 
 
-def parse_arguments(words: Iterable[str]) -> dict[str, Any]:
-    """``name=value`` words as arguments. Raises click.UsageError."""
-    values: dict[str, Any] = {}
-    for word in words:
-        name, equals, text = word.partition("=")
-        if not equals or not name:
-            raise click.UsageError(f"{word!r} is no argument; write name=value")
-        if name in values:
-            raise click.UsageError(f"argument {name!r} is given twice")
-        values[name] = parse_value(text)
-    return values
-
-
-def parse_value(text: str) -> Any:
-    """``text`` as JSON where it is JSON, else as it is."""
-    try:
-        return json.loads(text, parse_constant=_no_constant)
-    except ValueError:
-        return text
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)  # NaN and Infinity are not JSON; a word like that is text
-
-
 def _json_object(file: Any) -> dict[str, Any]:
     try:
         value = json.load(file)
@@ -118,7 +101,7 @@ def _payload(text: str) -> Any:
 
 
 @click.command("send")
-@click.argument("node")
+@click.argument("node", shell_complete=complete_node)
 @click.argument("payload", required=False)
 @click.option("--file", type=click.File("rb"), help="Send the bytes of this file, of any size, as the payload.")
 @click.option("--progress", is_flag=True, help="Show how much of a large file was written.")

@@ -249,8 +249,27 @@ def _is_services(value: Any) -> bool:
     )
 
 
+_DESCRIPTION: dict[str, Check] = {
+    "name": _is_text,
+    "summary": _is_text,
+    "version": _is_text,
+    "streaming": lambda value: type(value) is bool,
+    "idempotent": lambda value: type(value) is bool,
+    "columns": lambda value: type(value) is bool,
+    "parameters": lambda value: type(value) in (dict, type(None)),
+    "result": lambda value: type(value) in (dict, type(None)),
+}
+
+
+def _is_descriptions(value: Any) -> bool:
+    return type(value) is list and all(
+        type(one) is dict and all(check(one.get(key)) for key, check in _DESCRIPTION.items()) for one in value
+    )
+
+
 _ANSWERS: dict[str, dict[str, Check]] = {
     "SERVICES": {"services": _is_texts},
+    "DESCRIBE": {"services": _is_descriptions},
     "INFO": {
         "name": _is_text,
         "nodeId": _is_text,

@@ -1,4 +1,4 @@
-"""Types: hints compiled into checks of values, signatures into checks of arguments (S-9), and types without a kind.
+"""Types: hints compiled into checks of values (S-9, V-1, V-2), and into schemas that say what is checked (S-26).
 
 A form is read only where a type hint asks for it; it is written by the value's own type.
 
@@ -10,177 +10,95 @@ from __future__ import annotations
 import collections.abc
 import datetime as dt
 import enum
-import re
+import operator
 import sys
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from pathlib import PurePath
 from typing import Any, NamedTuple
-from uuid import UUID
 
-from speed.errors import ConfigurationError, InvalidNameError, UnserialisableError
+from speed.errors import ConfigurationError, InvalidNameError
 from speed.wire.column import Column
-from speed.wire.limits import CALL_TIMEOUT_SECONDS, MAX_VALUE_DEPTH
-from speed.wire.text import MAX_SPAN_SECONDS
-
-# Types that the wire has no kind for, in the form in which they travel (``registry_spec/values.md``).
-
-_MICROSECOND = timedelta(microseconds=1)
-
-
-class Form(NamedTuple):
-    """How values of one type travel."""
-
-    kind: type
-    """What comes over the wire."""
-    read: Callable[[Any], Any]
-    """Raises ValueError for what is no such value."""
-    write: Callable[[Any], Any]
-
-
-def _matching(pattern: str, make: Callable[[str], Any]) -> Callable[[str], Any]:
-    compiled = re.compile(pattern, re.ASCII)
-
-    def read(text: str) -> Any:
-        if compiled.fullmatch(text) is None:
-            raise ValueError
-        return make(text)
-
-    return read
-
-
-def _time(text: str) -> time:
-    whole, _, fraction = text.partition(".")
-    return time.fromisoformat(whole).replace(microsecond=int(fraction.ljust(6, "0")))
-
-
-def _write_time(value: time) -> Any:
-    return value if value.tzinfo else value.isoformat()  # with a zone it has no form
-
-
-def _write_decimal(value: Decimal) -> Any:
-    return format(value, "f") if value.is_finite() else value
-
-
-FORMS: Mapping[Any, Form] = {
-    Decimal: Form(str, _matching(r"-?\d+(\.\d+)?", Decimal), _write_decimal),
-    date: Form(str, _matching(r"\d{4}-\d\d-\d\d", date.fromisoformat), date.isoformat),
-    time: Form(str, _matching(r"\d\d:\d\d(:\d\d(\.\d{1,6})?)?", _time), _write_time),
-    timedelta: Form(int, lambda number: timedelta(microseconds=number), lambda span: span // _MICROSECOND),
-    UUID: Form(str, _matching(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", UUID), str),
-    memoryview: Form(bytes, memoryview, bytes),
-}
-
-_PLAIN = frozenset({type(None), bool, int, float, str, bytes, bytearray, memoryview, datetime, Column})
-
-
-def written(value: Any, keep: Collection[type] = (), depth: int = MAX_VALUE_DEPTH) -> Any:
-    """``value`` with what it holds in the form in which it travels; types in ``keep`` stay as they are.
-
-    Dataclasses become maps, numbers of numpy those of Python. What has no form stays too, and is refused by its name
-    when it is serialised. Raises UnserialisableError for what is nested too deep.
-    """
-    kind = type(value)
-    if kind in _PLAIN or kind in keep:
-        return value
-    if depth < 0:
-        raise UnserialisableError(f"the result is nested deeper than {MAX_VALUE_DEPTH}")
-    if isinstance(value, list | tuple):
-        return value if _are_plain(value) else [written(one, keep, depth - 1) for one in value]
-    if isinstance(value, dict):
-        if _are_plain(value.values()):
-            return value
-        return {key: written(one, keep, depth - 1) for key, one in value.items()}
-    if is_dataclass(kind):
-        return {one.name: written(getattr(value, one.name), keep, depth - 1) for one in fields(kind)}
-    return _single(kind, value)
-
-
-def as_views(value: Any) -> Any:
-    """``value`` with memoryviews for the bytes in it, at any depth."""
-    if isinstance(value, bytes):
-        return memoryview(value)
-    if isinstance(value, list):
-        return [as_views(one) for one in value]
-    if isinstance(value, dict):
-        return {key: as_views(one) for key, one in value.items()}
-    return value
-
-
-def _are_plain(values: Collection[Any]) -> bool:
-    return _PLAIN.issuperset(map(type, values))
-
-
-def _single(kind: type, value: Any) -> Any:
-    form = FORMS.get(kind)
-    if form is not None:
-        return form.write(value)
-    if isinstance(value, enum.Enum):
-        return value if value.name is None else value.name  # flags together have no name
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.number | numpy.bool_):
-        number = value.item()
-        return number if type(number) in _PLAIN else value
-    return value
-
+from speed.wire.limits import CALL_TIMEOUT_SECONDS
+from speed.wire.text import MAX_SPAN_SECONDS, describe, type_name
+from speed.wire.value import ARRAY_TYPES, FORMS, Form, member_form, read_array
 
 _LISTS = frozenset({list, tuple})
 _MAPS = frozenset({dict})
-_SIMPLE: dict[Any, frozenset[type]] = {
-    int: frozenset({int}),
-    float: frozenset({float, int}),
-    str: frozenset({str}),
-    bool: frozenset({bool}),
-    bytes: frozenset({bytes}),
-    list: _LISTS,
-    tuple: _LISTS,
-    dict: _MAPS,
-    type(None): frozenset({type(None)}),
-    dt.datetime: frozenset({dt.datetime}),
-    Column: frozenset({Column}),
-    collections.abc.Sequence: _LISTS,
-    collections.abc.Iterable: _LISTS,
-    collections.abc.Collection: _LISTS,
-    collections.abc.Mapping: _MAPS,
+Schema = Mapping[str, Any]
+"""JSON Schema of the form in which a value travels."""
+_ANY: Schema = {}
+_SIMPLE: dict[Any, tuple[frozenset[type], Schema]] = {
+    int: (frozenset({int}), {"type": "integer"}),
+    float: (frozenset({float, int}), {"type": "number"}),
+    str: (frozenset({str}), {"type": "string"}),
+    bool: (frozenset({bool}), {"type": "boolean"}),
+    bytes: (frozenset({bytes}), {"type": "string", "contentEncoding": "base64"}),
+    list: (_LISTS, {"type": "array"}),
+    dict: (_MAPS, {"type": "object"}),
+    type(None): (frozenset({type(None)}), {"type": "null"}),
+    dt.datetime: (frozenset({dt.datetime}), {"type": "string", "format": "date-time"}),
+    Column: (frozenset({Column}), {"type": "array", "format": "column"}),
+    collections.abc.Sequence: (_LISTS, {"type": "array"}),
+    collections.abc.Iterable: (_LISTS, {"type": "array"}),
+    collections.abc.Collection: (_LISTS, {"type": "array"}),
+    collections.abc.Mapping: (_MAPS, {"type": "object"}),
 }
+_COLLECTIONS: dict[Any, Callable[[Any], Any]] = {
+    tuple: tuple,
+    typing.Tuple: tuple,  # noqa: UP006 - that is what a program wrote
+    set: set,
+    frozenset: frozenset,
+    collections.abc.Set: frozenset,
+}
+"""What is made of a list, where a hint asks for another collection."""
 _POSSIBLE = (
-    "bool, int, float, str, bytes, memoryview, datetime, date, time, timedelta, Decimal, UUID, an Enum, a dataclass, "
-    "None, list[…], tuple[…], dict[str, …], Literal[…], a union of these, speed.Column, or Any"
+    "bool, int, float, str, bytes, memoryview, datetime, date, time, timedelta, Decimal, UUID, Path, an Enum, "
+    "a dataclass, a NamedTuple, a TypedDict, a Struct of msgspec, a model of pydantic, None, list[…], tuple[…], "
+    "set[…], dict[str, …], Literal[…], numpy.ndarray, a union of these, speed.Column, or Any"
 )
+_MAX_CHOICES = 8
+"""Members of an enumeration that an error names."""
 
 
-_MODULES = re.compile(r"(?<!['<\w.])(?:\w+\.)+(?=\w)")
-"""What stands before names in the text of a hint, but for the texts in it."""
+class Misfit(Exception):
+    """Why a value does not fit: where inside it (``[3].price``), what was expected there, and what came."""
 
+    def __init__(self, where: str, expected: str, given: str, *, refused: bool = False) -> None:
+        """``refused``: it has the right form, and the program's own type does not take it."""
+        super().__init__(where, expected, given)
+        self.where, self.expected, self.given, self.refused = where, expected, given, refused
 
-class Misfit(NamedTuple):
-    """Why a value does not fit: where inside it (``[3]``), what was expected there, and what came."""
+    def below(self, step: str) -> Misfit:
+        """The same, seen from what holds the value."""
+        self.where = step + self.where
+        return self
 
-    where: str
-    expected: str
-    given: str
+    def text(self, what: str) -> str:
+        """For people; ``what`` names the value."""
+        if self.refused:
+            return f"{what}{self.where} is no {self.expected} ({self.given})"
+        return f"{what}{self.where} must be {self.expected}, not {self.given}"
 
 
 class Hint(NamedTuple):
-    """The check of one hint: the exact types that fit (None: any), and a look inside the value if that is not all.
+    """The check of one hint: the exact types that fit (None: any), and what reads a value if that is not all.
 
-    ``make`` gives what is asked for, of a value that fits; None where that is the value itself. A dataclass may refuse
-    what fits with an exception of its own.
+    ``read`` gives what is asked for, which is often the value itself; it raises Misfit.
     """
 
     label: str
     kinds: frozenset[type] | None
-    inside: Callable[[Any], Misfit | None] | None = None
-    make: Callable[[Any], Any] | None = None
+    read: Callable[[Any], Any] | None = None
+    schema: Schema = _ANY
 
-    def misfit(self, value: Any) -> Misfit | None:
-        """Why ``value`` does not fit; None if it does."""
+    def take(self, value: Any) -> Any:
+        """What the hint asks for. Raises Misfit."""
         if self.kinds is not None and type(value) not in self.kinds:
-            return Misfit("", self.label, type_name(value))
-        return None if self.inside is None else self.inside(value)
+            raise Misfit("", self.label, type_name(value))
+        return value if self.read is None else self.read(value)
 
 
 ANYTHING = Hint("Any", None)
@@ -189,42 +107,102 @@ ANYTHING = Hint("Any", None)
 Types = Mapping[Any, frozenset[type]]
 
 
-def compile_hint(
-    hint: Any, what: str, also: Types = types.MappingProxyType({}), begun: dict[Any, Hint] | None = None
-) -> Hint:
+class Known:
+    """What is compiled already of one signature: records may hold others of their kind."""
+
+    def __init__(self, also: Types = types.MappingProxyType({})) -> None:
+        """``also`` are types that fit beside those of the wire."""
+        self.also = also
+        self.records: dict[Any, Hint] = {}
+        self.definitions: dict[str, Schema] = {}
+        """The schemas of records by their names."""
+
+    def name_of(self, kind: Any) -> str:
+        """The name of a record in schemas: another one may have the same."""
+        name: str = kind.__name__
+        number = 2
+        while name in self.definitions:
+            name, number = f"{kind.__name__}{number}", number + 1
+        self.definitions[name] = {}
+        return name
+
+
+def compile_hint(hint: Any, what: str, also: Types = types.MappingProxyType({}), known: Known | None = None) -> Hint:
     """The check of ``hint``; ``also`` are types that fit beside those of the wire.
 
-    Raises ConfigurationError for one that cannot be checked; ``what`` says there whose hint it is. ``begun`` are
-    dataclasses that are being compiled: one may hold others of its kind.
+    Raises ConfigurationError for one that cannot be checked; ``what`` says there whose hint it is.
     """
-    begun = {} if begun is None else begun
+    known = Known(also) if known is None else known
     if hint is Any or hint is object:
         return ANYTHING
-    form = _find(FORMS, hint)
-    if form is not None:
-        return _formed(hint, form, also.get(hint, frozenset()) | ({hint} if hint is memoryview else set()))
-    simple = _find({**_SIMPLE, **also}, hint)
+    simple = _simple(hint, known.also)
     if simple is not None:
-        return Hint(describe(hint), simple)
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return _named(hint)
-    if isinstance(hint, type) and is_dataclass(hint):
-        return begun.get(hint) or _object(hint, also, begun)
+        return simple
+    if isinstance(hint, type) and typing.get_origin(hint) is None:
+        named = _class(hint, what, known)
+        if named is not None:
+            return named
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return compile_hint(arguments[0], what, known=known)
     if origin is typing.Union or origin is types.UnionType:
-        return _union(describe(hint), [compile_hint(part, what, also, begun) for part in arguments])
+        return _union(describe(hint), [compile_hint(part, what, known=known) for part in arguments])
     if origin is typing.Literal and all(type(value) in (str, int, bool, bytes, type(None)) for value in arguments):
         return _literal(arguments)
-    kinds = None if origin is None else _find({**_SIMPLE, **also}, origin)
-    if kinds is not None and (not arguments or origin in also):  # what ``also`` has in its brackets is not looked at
-        return Hint(describe(hint), kinds)
-    if kinds is _MAPS:
-        return _map(describe(hint), *(compile_hint(part, what, also, begun) for part in arguments))
-    if origin is tuple and arguments[-1] is not ...:
-        return _tuple(describe(hint), [compile_hint(part, what, also, begun) for part in arguments])
-    if kinds is _LISTS:
-        return _list(describe(hint), compile_hint(arguments[0], what, also, begun))
+    if hint == tuple[()]:
+        return _tuple(describe(hint), [])
+    if origin is not None and origin in known.also:  # what ``also`` has in its brackets is not looked at
+        return Hint(describe(hint), known.also[origin])
+    made = _parametrised(hint, origin, arguments, what, known) if arguments else None
+    if made is not None:
+        return made
     raise ConfigurationError(f"{what} has the type hint {describe(hint)}, which cannot be checked: use {_POSSIBLE}")
+
+
+def _simple(hint: Any, also: Types) -> Hint | None:
+    """The hint of a type that needs no look inside, or that has a form."""
+    form = _find(FORMS, hint)
+    if form is not None:
+        ready = also.get(hint, frozenset()) | ({hint} if hint is memoryview else set())
+        return _formed(hint.__name__, form, ready)
+    if _find(also, hint) is not None:
+        return Hint(describe(hint), also[hint])
+    known = _find(_SIMPLE, hint) or _find(_SIMPLE, typing.get_origin(hint) if not typing.get_args(hint) else None)
+    if known is not None:
+        return Hint(describe(hint), known[0], None, known[1])
+    made = _find(_COLLECTIONS, hint)
+    return None if made is None else _collection(describe(hint), ANYTHING, made)
+
+
+def _class(hint: Any, what: str, known: Known) -> Hint | None:
+    """The hint of a class; None for one that nothing is made of."""
+    if hint in known.records:
+        return known.records[hint]
+    if issubclass(hint, enum.Enum):
+        return _member(hint)
+    if issubclass(hint, PurePath):
+        return Hint(hint.__name__, frozenset({str}), hint, {"type": "string", "format": "path"})
+    if is_dataclass(hint) or typing.is_typeddict(hint) or hasattr(hint, "__struct_config__"):
+        return _record(hint, known)
+    if issubclass(hint, tuple) and hasattr(hint, "_fields"):
+        return _named_tuple(hint, known)
+    if hasattr(hint, "__pydantic_fields__"):
+        return _model(hint, what, known)
+    return _array(None) if _is_array(hint) else None
+
+
+def _parametrised(hint: Any, origin: Any, arguments: tuple[Any, ...], what: str, known: Known) -> Hint | None:
+    if _is_array(origin):
+        return _array_of(arguments)
+    kinds = (_find(_SIMPLE, origin) or (None,))[0]
+    if kinds is _MAPS:
+        return _map(describe(hint), *(compile_hint(part, what, known=known) for part in arguments))
+    if origin is tuple and arguments[-1] is not ...:
+        return _tuple(describe(hint), [compile_hint(part, what, known=known) for part in arguments])
+    made = _find(_COLLECTIONS, origin)
+    if kinds is _LISTS or made is not None:
+        return _collection(describe(hint), compile_hint(arguments[0], what, known=known), made)
+    return None
 
 
 _Found = typing.TypeVar("_Found")
@@ -237,60 +215,114 @@ def _find(known: Mapping[Any, _Found], hint: Any) -> _Found | None:
         return None
 
 
-def _formed(hint: type, form: Form, ready: frozenset[type]) -> Hint:
-    """A value of ``hint`` in the form in which it travels; one of a type that is ``ready`` is taken as it is."""
-    label = hint.__name__
+def _formed(label: str, form: Form, ready: frozenset[type]) -> Hint:
+    """A value in the form in which it travels; one of a type that is ``ready`` is taken as it is."""
 
-    def inside(value: Any) -> Misfit | None:
+    def read(value: Any) -> Any:
         if type(value) in ready:
-            return None
+            return value
         try:
-            form.read(value)
+            return form.read(value)
         except ValueError:
-            return Misfit("", label, f"another {type_name(value)}")
-        return None
+            raise Misfit("", label, f"another {type_name(value)}") from None
 
-    def make(value: Any) -> Any:
-        return value if type(value) in ready else form.read(value)
-
-    return Hint(label, ready | {form.kind}, inside, make)
+    return Hint(label, ready | {form.kind}, read, form.schema)
 
 
-def _named(kind: type[enum.Enum]) -> Hint:
-    """One of an enumeration, by its name."""
-    members = kind.__members__
+def _member(kind: type[enum.Enum]) -> Hint:
+    """One of an enumeration, by its value; by its name, as languages write it that have names alone."""
+    members = {form: member for member in kind if type(form := member_form(member)) in (str, int)}
+    named = {name: member for name, member in kind.__members__.items() if name not in members}
+    listed = ", ".join(map(repr, list(members)[:_MAX_CHOICES])) + (", …" if len(members) > _MAX_CHOICES else "")
+    label = f"one of {listed}"
 
-    def inside(value: Any) -> Misfit | None:
-        return None if value in members else Misfit("", f"the name of a {kind.__name__}", "another str")
+    def read(value: Any) -> Any:
+        if value in members or value in named:
+            return members[value] if value in members else named[value]
+        if issubclass(kind, enum.Flag) and type(value) is int:
+            try:
+                return kind(value)  # flags together
+            except ValueError:
+                pass
+        raise Misfit("", label, f"another {type_name(value)}")
 
-    return Hint(f"the name of a {kind.__name__}", frozenset({str}), inside, members.__getitem__)
+    kinds = frozenset({str, *map(type, members)})
+    return Hint(label, kinds, read, {"enum": list(members)})
 
 
-def _object(kind: Any, also: Types, begun: dict[Any, Hint]) -> Hint:
-    """A dataclass, of a map. Members that it has no field for are ignored, like unknown fields of a message."""
-    hints: dict[str, Hint] = {}
-    wanted = [one for one in fields(kind) if one.init]
-    required = [one.name for one in wanted if _is_required(one)]
+def _is_array(hint: Any) -> bool:
+    numpy = sys.modules.get("numpy")  # where a hint names it, it has been imported
+    return numpy is not None and hint is numpy.ndarray
 
-    def inside(value: Any) -> Misfit | None:
+
+def _array_of(arguments: tuple[Any, ...]) -> Hint | None:
+    """``NDArray[float64]``: the second argument is ``dtype[float64]``."""
+    item = next(iter(typing.get_args(arguments[-1])), Any)
+    name = None if item is Any else getattr(item, "__name__", "").removesuffix("_")
+    return _array(name) if name is None or name in ARRAY_TYPES else None
+
+
+def _array(dtype: str | None) -> Hint:
+    label = "ndarray" if dtype is None else f"ndarray of {dtype}"
+
+    def read(value: Any) -> Any:
+        try:
+            return read_array(value, dtype)
+        except ValueError:
+            raise Misfit("", label, "another map") from None
+
+    return Hint(label, _MAPS, read, {"type": "object", "format": label})
+
+
+class _Member(NamedTuple):
+    """A field of a record: its name in a program and on the wire, its hint as it was written, whether it must be."""
+
+    name: str
+    key: str
+    hint: Any
+    is_required: bool
+
+
+def _record(kind: Any, known: Known) -> Hint:
+    """A dataclass, a TypedDict or a Struct, of a map. Members that it has no field for are ignored, like unknown
+    fields of a message."""
+    wanted = _members_of(kind)
+    hints: dict[str, tuple[str, Hint]] = {}
+    required = [one.key for one in wanted if one.is_required]
+    make = dict if typing.is_typeddict(kind) else kind
+
+    def read(value: Any) -> Any:
         for name in required:
             if name not in value:
-                return Misfit("", f"a map with {name!r}", "one without it")
-        for name, hint in hints.items():
-            misfit = hint.misfit(value[name]) if name in value else None
-            if misfit is not None:
-                return misfit._replace(where=f".{name}{misfit.where}")
-        return None
+                raise Misfit("", f"a map with {name!r}", "one without it")
+        members = {}
+        for key, (name, hint) in hints.items():
+            if key in value:
+                try:
+                    members[name] = hint.take(value[key])
+                except Misfit as misfit:
+                    raise misfit.below(f".{key}") from None
+        return _built(kind.__name__, lambda: make(**members))
 
-    def make(value: Any) -> Any:
-        return kind(**{name: _made(hint, value[name]) for name, hint in hints.items() if name in value})
+    name = known.name_of(kind)
+    known.records[kind] = Hint(kind.__name__, _MAPS, read, {"$ref": "#/$defs/" + name})
+    for one in wanted:
+        hints[one.key] = one.name, compile_hint(one.hint, f"{kind.__name__}.{one.name}", known=known)
+    properties = {key: hint.schema for key, (_, hint) in hints.items()}
+    known.definitions[name] = {"type": "object", "properties": properties, "required": required}
+    return known.records[kind]
 
-    begun[kind] = Hint(kind.__name__, _MAPS, inside, make)
+
+def _members_of(kind: Any) -> list[_Member]:
     written = _hints_of(kind)
-    hints.update(
-        {one.name: compile_hint(written[one.name], f"{kind.__name__}.{one.name}", also, begun) for one in wanted}
-    )
-    return begun[kind]
+    if typing.is_typeddict(kind):
+        return [_Member(name, name, hint, name in kind.__required_keys__) for name, hint in written.items()]
+    if is_dataclass(kind):
+        return [_Member(one.name, one.name, written[one.name], _is_required(one)) for one in fields(kind) if one.init]
+    if kind.__struct_config__.array_like or kind.__struct_config__.tag is not None:
+        raise ConfigurationError(f"{kind.__name__} is array_like or tagged: use a plain Struct, whose form is a map")
+    described = sys.modules["msgspec"].structs.fields(kind)
+    return [_Member(one.name, one.encode_name, written[one.name], one.required) for one in described]
 
 
 def _is_required(field: Field[Any]) -> bool:
@@ -304,114 +336,179 @@ def _hints_of(kind: Any) -> dict[str, Any]:
         raise ConfigurationError(f"the type hints of {kind.__name__} cannot be read ({error})") from None
 
 
-def _made(hint: Hint, value: Any) -> Any:
-    return value if hint.make is None else hint.make(value)
+def _built(label: str, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except Exception as error:  # what a type of the program raises for values that it does not take
+        raise Misfit("", label, type(error).__name__, refused=True) from None
+
+
+def _named_tuple(kind: Any, known: Known) -> Hint:
+    """Of a list, as tuples are; fields at its end may be missing where they have defaults."""
+    written = _hints_of(kind)
+    known.records[kind] = ANYTHING  # one that holds its own kind is not looked into there
+    items = [compile_hint(written.get(name, Any), f"{kind.__name__}.{name}", known=known) for name in kind._fields]
+    least = len(items) - len(kind._field_defaults)
+    whole = _tuple(kind.__name__, items, least)
+
+    def read(value: Any) -> Any:
+        values = whole.take(value)
+        return _built(kind.__name__, lambda: kind(*values))
+
+    known.records[kind] = whole._replace(read=read)
+    return known.records[kind]
+
+
+def _model(kind: Any, what: str, known: Known) -> Hint:
+    """A model of pydantic, which reads and checks the map by itself."""
+    try:
+        schema = kind.model_json_schema()
+    except Exception:  # it holds what JSON has no schema for
+        schema = {"type": "object"}
+    if '"duration"' in repr(schema).replace("'", '"'):
+        raise ConfigurationError(
+            f"{what} has the type hint {kind.__name__}, which holds a timedelta: pydantic reads its form, "
+            "microseconds, as seconds: declare an int, or use a dataclass"
+        )
+
+    def read(value: Any) -> Any:
+        try:
+            return kind.model_validate(value)
+        except Exception as error:
+            raise _misfit_of_model(kind, error) from None
+
+    name = known.name_of(kind)
+    for inner, definition in schema.pop("$defs", {}).items():  # references in it are to the root of a schema
+        known.definitions.setdefault(inner, definition)
+    known.definitions[name] = schema
+    known.records[kind] = Hint(kind.__name__, _MAPS, read, {"$ref": "#/$defs/" + name})
+    return known.records[kind]
+
+
+def _misfit_of_model(kind: Any, error: Exception) -> Misfit:
+    """The first error of pydantic, without what was given: that may be a secret."""
+    try:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]  # type: ignore[attr-defined]
+    except Exception:  # a validator raised what pydantic does not know
+        return Misfit("", kind.__name__, type(error).__name__, refused=True)
+    where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
+    return Misfit(where, kind.__name__, first["type"], refused=True)
 
 
 def _union(label: str, parts: list[Hint]) -> Hint:
     """The first part that a value fits says what becomes of it."""
-    if parts[0] == ANYTHING or (ANYTHING in parts and all(part.make is None for part in parts)):
+    if parts[0] == ANYTHING or (ANYTHING in parts and all(part.read is None for part in parts)):
         return ANYTHING
+    schema = {"anyOf": [part.schema for part in parts]}
     kinds = None if ANYTHING in parts else frozenset[type]().union(*(part.kinds or () for part in parts))
-    if kinds is not None and all(part.inside is None for part in parts):
-        return Hint(label, kinds)
+    if kinds is not None and all(part.read is None for part in parts):
+        return Hint(label, kinds, None, schema)
 
-    def inside(value: Any) -> Misfit | None:
-        misfits = [part.misfit(value) for part in parts if part.kinds is None or type(value) in part.kinds]
-        if None in misfits:
-            return None
-        return misfits[0] if len(misfits) == 1 else Misfit("", label, type_name(value))
+    def read(value: Any) -> Any:
+        misfits = []
+        for part in parts:
+            if part.kinds is None or type(value) in part.kinds:
+                try:
+                    return part.take(value)
+                except Misfit as misfit:
+                    misfits.append(misfit)
+        raise misfits[0] if len(misfits) == 1 else Misfit("", label, type_name(value))
 
-    def make(value: Any) -> Any:
-        return _made(next(part for part in parts if part.misfit(value) is None), value)
-
-    return Hint(label, kinds, inside, None if all(part.make is None for part in parts) else make)
+    return Hint(label, kinds, read, schema)
 
 
 def _literal(values: tuple[Any, ...]) -> Hint:
     label = " or ".join(map(repr, values))
     chosen = frozenset((type(value), value) for value in values)
 
-    def inside(value: Any) -> Misfit | None:
-        return None if (type(value), value) in chosen else Misfit("", label, f"another {type_name(value)}")
+    def read(value: Any) -> Any:
+        if (type(value), value) in chosen:
+            return value
+        raise Misfit("", label, f"another {type_name(value)}")
 
-    return Hint(label, frozenset(map(type, values)), inside)
+    choices = [value for value in values if type(value) is not bytes]
+    return Hint(label, frozenset(map(type, values)), read, {"enum": choices})
 
 
-def _list(label: str, item: Hint) -> Hint:
-    if item == ANYTHING:
-        return Hint(label, _LISTS)
+def _collection(label: str, item: Hint, make: Callable[[Any], Any] | None) -> Hint:
+    """A list, or what ``make`` makes of one."""
+    is_set = make is not None and make is not tuple
+    schema: dict[str, Any] = {"type": "array"} if item == ANYTHING else {"type": "array", "items": item.schema}
+    if item == ANYTHING and make is None:
+        return Hint(label, _LISTS, None, schema)
 
-    def inside(value: Any) -> Misfit | None:
-        for place, one in enumerate(value):
-            misfit = item.misfit(one)
-            if misfit is not None:
-                return misfit._replace(where=f"[{place}]{misfit.where}")
-        return None
+    def read(value: Any) -> Any:
+        items = list(value) if item == ANYTHING else _each(item, value)
+        if make is None:
+            return items if any(map(operator.is_not, items, value)) else value
+        if not is_set:
+            return make(items)
+        try:
+            made = make(items)
+        except TypeError:  # of lists or maps
+            raise Misfit("", label, "a list of what no set holds") from None
+        if len(made) != len(items):
+            raise Misfit("", label, "a list with an item that stands in it twice")
+        return made
 
-    make = item.make
-    return Hint(label, _LISTS, inside, None if make is None else lambda value: list(map(make, value)))
+    return Hint(label, _LISTS, read, {**schema, "uniqueItems": True} if is_set else schema)
+
+
+def _each(item: Hint, values: Any) -> list[Any]:
+    taken = []
+    for place, one in enumerate(values):
+        try:
+            taken.append(item.take(one))
+        except Misfit as misfit:
+            raise misfit.below(f"[{place}]") from None
+    return taken
 
 
 def _map(label: str, key: Hint, item: Hint) -> Hint:
     """A key may be a secret, as a value may: neither is named."""
     if key == item == ANYTHING:
-        return Hint(label, _MAPS)
+        return Hint(label, _MAPS, None, {"type": "object"})
 
-    def inside(value: Any) -> Misfit | None:
+    def read(value: Any) -> Any:
+        made = {}
         for name, one in value.items():
-            misfit = item.misfit(one)
-            if misfit is not None:
-                return misfit._replace(where=f"[…]{misfit.where}")
-            if key.misfit(name) is not None:
-                return Misfit("", label, f"a dict with a key of {type_name(name)}")
-        return None
+            try:
+                taken = item.take(one)
+            except Misfit as misfit:
+                raise misfit.below("[…]") from None
+            try:
+                made[key.take(name)] = taken
+            except Misfit:
+                raise Misfit("", label, f"a dict with a key of {type_name(name)}") from None
+        return made
 
-    def make(value: Any) -> Any:
-        return {_made(key, name): _made(item, one) for name, one in value.items()}
-
-    return Hint(label, _MAPS, inside, None if key.make is None and item.make is None else make)
-
-
-def _tuple(label: str, items: list[Hint]) -> Hint:
-    """A tuple of so many values, each with a hint of its own."""
-
-    def inside(value: Any) -> Misfit | None:
-        if len(value) != len(items):
-            return Misfit("", label, f"{len(value)} values")
-        for place, (item, one) in enumerate(zip(items, value, strict=True)):
-            misfit = item.misfit(one)
-            if misfit is not None:
-                return misfit._replace(where=f"[{place}]{misfit.where}")
-        return None
-
-    def make(value: Any) -> Any:
-        return tuple(map(_made, items, value))
-
-    return Hint(label, _LISTS, inside, None if all(item.make is None for item in items) else make)
+    return Hint(label, _MAPS, read, {"type": "object", "additionalProperties": item.schema})
 
 
-def describe(hint: Any) -> str:
-    """A type for people: ``int``, ``list[int]``, ``int or None``."""
-    if isinstance(hint, tuple):
-        return " or ".join(describe(part) for part in hint)
-    if hint is None or hint is type(None):
-        return "None"
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return " or ".join(describe(part) for part in typing.get_args(hint))
-    if isinstance(hint, type) and typing.get_origin(hint) is None:
-        return hint.__name__
-    return _MODULES.sub("", str(hint))
+def _tuple(label: str, items: list[Hint], least: int | None = None) -> Hint:
+    """A tuple of so many values, each with a hint of its own; those behind ``least`` may be missing."""
+    fewest = len(items) if least is None else least
+
+    def read(value: Any) -> Any:
+        if not fewest <= len(value) <= len(items):
+            raise Misfit("", label, f"{len(value)} values")
+        taken = []
+        for place, (item, one) in enumerate(zip(items, value, strict=False)):
+            try:
+                taken.append(item.take(one))
+            except Misfit as misfit:
+                raise misfit.below(f"[{place}]") from None
+        return tuple(taken)
+
+    parts = [item.schema for item in items]
+    return Hint(
+        label, _LISTS, read, {"type": "array", "prefixItems": parts, "minItems": fewest, "maxItems": len(items)}
+    )
 
 
 def is_type(given: Any) -> bool:
     """A class, or a form such as ``list[int]`` or ``int | None``, of which some can be called."""
     return isinstance(given, type) or typing.get_origin(given) is not None
-
-
-def type_name(value: object) -> str:
-    """The type of a value for people, never its content."""
-    return "None" if value is None else type(value).__name__
 
 
 def text(what: str, name: Any) -> str:

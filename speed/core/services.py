@@ -8,176 +8,36 @@ from __future__ import annotations
 
 import functools
 import inspect
-import types
+import re
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from speed.core.access import AccessPolicy
 from speed.core.calls import checked_code, is_code
-from speed.core.hints import ANYTHING, Hint, Misfit, compile_hint, describe, type_name, written
+from speed.core.hints import Hint, Misfit, compile_hint
 from speed.core.log import logger
+from speed.core.signatures import Parameters, brief, compile_parameters, summary_of, travelling
 from speed.errors import (
     CALL_ERRORS,
     ApplicationError,
     CallError,
     CallWithdrawnError,
     ConfigurationError,
+    Execution,
     ExecutionFailedError,
     InvalidArgumentsError,
     ServiceExistsError,
     ServiceNotFoundError,
     SpeedError,
+    WireError,
 )
 from speed.wire import names
 from speed.wire.column import Column
-from speed.wire.limits import MAX_ERROR_CHARACTERS
-
-# A function's signature compiled into argument checks that cost about a microsecond per call (rule S-9).
-
-_NO_TYPES: Mapping[Any, frozenset[type]] = types.MappingProxyType({})
-
-
-class Parameters(NamedTuple):
-    """The compiled checks of one function."""
-
-    service: str
-    hints: Mapping[str, Hint]
-    """The check of each parameter."""
-    required: frozenset[str]
-    rest: Hint | None
-    """The check of what ``**kwargs`` takes; None for a function without it."""
-    request_parameter: str | None
-    """The parameter that wants the request itself, if any."""
-    signature: str
-    makes: bool
-    """Whether a parameter asks for what is made of its argument."""
-    viewed: tuple[str, ...]
-    """The parameters that ask for a view of bytes."""
-
-    def taken(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the function gets for ``arguments``.
-
-        Raises InvalidArgumentsError naming the first wrong, unknown or missing argument.
-        """
-        self._check(arguments)
-        if not self.makes:
-            return arguments
-        return {name: self._made(name, value) for name, value in arguments.items()}
-
-    def _made(self, name: str, value: Any) -> Any:
-        hint = self.hints.get(name) or self._of_rest(name)
-        if hint.make is None:
-            return value
-        try:
-            return hint.make(value)
-        except Exception as error:  # what a dataclass of the program raises for values that it does not take
-            raise InvalidArgumentsError(
-                f"{self.service}: argument {name!r} is no {hint.label} ({type(error).__name__})", {"argument": name}
-            ) from None
-
-    def _check(self, arguments: Mapping[str, Any]) -> None:
-        hints = self.hints
-        for name, value in arguments.items():
-            hint = hints.get(name) or self._of_rest(name)
-            if (hint.kinds is not None and type(value) not in hint.kinds) or hint.inside is not None:
-                misfit = hint.misfit(value)
-                if misfit is not None:
-                    raise self._misfit(name, misfit)
-        if not self.required <= arguments.keys():
-            missing = sorted(self.required - arguments.keys())
-            listed = ", ".join(map(repr, missing))
-            raise InvalidArgumentsError(
-                f"{self.service}: missing argument {listed}; expected {self.signature}", {"argument": missing[0]}
-            )
-
-    def _of_rest(self, name: str) -> Hint:
-        if self.rest is None or name == self.request_parameter:
-            raise InvalidArgumentsError(
-                f"{self.service}: unknown argument {name!r}; expected {self.signature}", {"argument": name}
-            )
-        return self.rest
-
-    def _misfit(self, name: str, misfit: Misfit) -> InvalidArgumentsError:
-        text = f"argument {name!r}{misfit.where} must be {misfit.expected}, not {misfit.given}"
-        if misfit.given == Column.__name__:
-            text = f"argument {name!r} is a column, which this function does not take: use {_FOR_COLUMNS}"
-        return InvalidArgumentsError(
-            f"{self.service}: {text}", {"argument": name, "expected": misfit.expected, "given": misfit.given}
-        )
-
-
-def compile_parameters(
-    service: str, function: Callable[..., Any], request_type: type, also: Mapping[Any, frozenset[type]] = _NO_TYPES
-) -> Parameters:
-    """Read the signature once; ``also`` are types of arguments beside those of the wire.
-
-    Raises ConfigurationError for positional-only parameters, since arguments travel by name, and for type hints that
-    cannot be checked.
-    """
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return Parameters(service, {}, frozenset(), ANYTHING, None, "(**kwargs)", False, ())
-    names = _globals(function)
-    wanted: str | None = None
-    rest: Hint | None = None
-    hints: dict[str, Hint] = {}
-    required: set[str] = set()
-    for name, parameter in signature.parameters.items():
-        what = f"service {service!r}: parameter {name!r}"
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise ConfigurationError(f"{what} is positional-only; remove the '/'")
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            continue
-        written = _written(parameter, names, what)
-        if written is request_type:
-            wanted = name
-            continue
-        hint = _UNHINTED if written is parameter.empty else compile_hint(written, what, also)
-        if parameter.kind is parameter.VAR_KEYWORD:
-            rest = hint
-            continue
-        hints[name] = hint
-        if parameter.default is parameter.empty:
-            required.add(name)
-    makes = any(hint.make is not None for hint in (*hints.values(), rest or ANYTHING))
-    viewed = tuple(name for name, hint in hints.items() if memoryview in (hint.kinds or ()))
-    return Parameters(service, hints, frozenset(required), rest, wanted, str(signature), makes, viewed)
-
-
-def _globals(function: Callable[..., Any]) -> dict[str, Any]:
-    """The names that the annotations of ``function`` may use."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    if not inspect.isroutine(function):
-        function = type(function).__call__
-    return getattr(inspect.unwrap(function), "__globals__", {})
-
-
-def _written(parameter: inspect.Parameter, names: dict[str, Any], what: str) -> Any:
-    """The type hint of a parameter, resolved and without ``Annotated``; ``Parameter.empty`` where there is none."""
-    if parameter.annotation is parameter.empty:
-        return parameter.empty
-    holder = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
-    try:
-        return typing.get_type_hints(holder, names)[parameter.name]
-    except Exception as error:  # annotations run the user's code: any exception may come out of it
-        raise ConfigurationError(
-            f"{what} has the type hint {parameter.annotation!r}, which cannot be read ({error}): "
-            "import what it names, where the function is defined"
-        ) from None
-
-
-def _no_column(value: Any) -> Misfit | None:
-    return Misfit("", "a value of one call", type_name(value)) if type(value) is Column else None
-
-
-_UNHINTED = Hint("Any", None, _no_column)
-"""Whoever wants a column says so: a function of plain values would fail at it, and not say why."""
-_FOR_COLUMNS = "@by_row or @by_array of speed.column_services, or declare the parameter as speed.Column"
-
+from speed.wire.limits import MAX_ERROR_CHARACTERS, MAX_SUMMARY_CHARACTERS
+from speed.wire.text import describe, type_name
+from speed.wire.value import pack
 
 log = logger("speed.spc")
 
@@ -331,6 +191,16 @@ class FunctionService:
         return self._parameters.request_parameter is not None
 
     @property
+    def parameters(self) -> Parameters:
+        """The compiled checks."""
+        return self._parameters
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What is called."""
+        return self._function
+
+    @property
     def viewed(self) -> tuple[str, ...]:
         """The parameters that are hinted ``memoryview``."""
         return self._parameters.viewed
@@ -347,12 +217,87 @@ class FunctionService:
         return self._function(**self._parameters.taken(arguments))
 
 
+class ServiceOptions(NamedTuple):
+    """How a service is offered, beside its grants."""
+
+    idempotent: bool = False
+    version: str = ""
+    """Of the service itself, for those who read its description."""
+
+
+DEFAULT_OPTIONS = ServiceOptions()
+
+
+_DECLARED: dict[str, type[ServiceError]] = {}
+"""Errors that this program's services and callers know as classes, by code."""
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class ServiceError(ApplicationError):
+    """Base of a service's own errors that have fields. A service raises one, and its callers catch the same class::
+
+        class InsufficientFunds(speed.ServiceError):
+            '''There is not enough money.'''
+
+            balance: Decimal
+            needed: Decimal
+
+
+        raise InsufficientFunds(balance=balance, needed=amount)
+
+    Its code is the name in capitals, ``INSUFFICIENT_FUNDS``, unless the class has another ``code``; the fields travel
+    as ``details``. Who does not have the class gets ApplicationError with both, in each language. Raises
+    ConfigurationError for a code that no service may give, or that another class of this program has.
+    """
+
+    def __init_subclass__(cls, **how: Any) -> None:
+        super().__init_subclass__(**how)
+        cls.code = checked_code(vars(cls).get("code") or _WORDS.sub("_", cls.__name__.removesuffix("Error")).upper())
+        known = _DECLARED.setdefault(cls.code, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ConfigurationError(
+                f"{known.__qualname__} and {cls.__qualname__} have one code, {cls.code}: set `code`"
+            )
+        _DECLARED[cls.code] = cls  # a cell of a notebook that is run again
+
+    def __init__(self, message: str = "", /, **fields: Any) -> None:
+        """Raises TypeError for fields that the class does not declare, and for those that are missing."""
+        wanted = typing.get_type_hints(type(self)).keys() - typing.get_type_hints(ServiceError).keys()
+        if odd := wanted.symmetric_difference(fields):
+            raise TypeError(f"{type(self).__name__} has the fields {sorted(wanted)}: look at {sorted(odd)}")
+        super().__init__(type(self).code, message or summary_of(type(self)), fields)
+        self.__dict__.update(fields)
+
+    @classmethod
+    def fields(cls) -> dict[str, Hint]:
+        """The checks of its fields. Raises ConfigurationError for a hint that nobody can check."""
+        own = typing.get_type_hints(ServiceError)
+        hints = {name: hint for name, hint in typing.get_type_hints(cls).items() if name not in own}
+        return {name: compile_hint(hint, f"{cls.__name__}.{name}") for name, hint in hints.items()}
+
+
+def as_declared(error: SpeedError) -> SpeedError:
+    """An error that a service answered with as the class that this program has for its code, if it fits that."""
+    kind = _DECLARED.get(error.code)
+    if kind is None or not isinstance(error, ApplicationError) or isinstance(error, ServiceError):
+        return error
+    try:
+        fields = {name: hint.take(error.details[name]) for name, hint in kind.fields().items()}
+        made = kind(str(error), **fields)
+    except Exception:  # other fields than the class has: of another version, or of another service
+        return error
+    made.execution, made.node, made.service = error.execution, error.node, error.service
+    return made
+
+
 class Registered(NamedTuple):
     """A service with its grants; ``policy`` None: whoever may write to the node may call."""
 
     service: Service
     policy: AccessPolicy | None
     idempotent: bool
+    description: Mapping[str, Any]
+    """As it travels."""
 
 
 class ServiceRegistry:
@@ -372,10 +317,9 @@ class ServiceRegistry:
         name: str,
         service: Service | Callable[..., Any],
         allow: Iterable[str] | None = None,
-        *,
-        idempotent: bool = False,
+        how: ServiceOptions = DEFAULT_OPTIONS,
     ) -> Service:
-        """Add a service; ``allow`` narrows who may call it (grant patterns). An ``idempotent`` one may run again.
+        """Add a service; ``allow`` narrows who may call it (grant patterns). An idempotent one may run again.
 
         Raises InvalidNameError, ServiceExistsError for a duplicate (RFC 7.8), ConfigurationError for no service.
         """
@@ -385,7 +329,8 @@ class ServiceRegistry:
         if name in self._services:
             raise ServiceExistsError(f"service {name!r} is already registered; unregister it first")
         made = as_service(name, service)
-        self._services[name] = Registered(made, None if allow is None else AccessPolicy(allow), idempotent)
+        policy = None if allow is None else AccessPolicy(allow)
+        self._services[name] = Registered(made, policy, how.idempotent, describe_service(name, made, how))
         return made
 
     def unregister(self, name: str) -> None:
@@ -405,6 +350,23 @@ class ServiceRegistry:
     def __contains__(self, name: object) -> bool:
         return name in self._services
 
+    def description(self, name: str) -> Mapping[str, Any]:
+        """Of a service that is registered, as it travels."""
+        return self._services[name].description
+
+    def descriptions(self, caller: str, most_bytes: int) -> list[Mapping[str, Any]]:
+        """Of the services that ``caller`` may call, within ``most_bytes``: the last may lack their schemas (S-26)."""
+        found, left = [], most_bytes
+        for name in self.names(caller):
+            row = self._services.get(name)
+            if row is None:
+                continue  # taken back meanwhile
+            size = len(pack(row.description))
+            is_brief = size > left
+            left -= 0 if is_brief else size
+            found.append(brief(row.description) if is_brief else row.description)
+        return found
+
     def find(self, name: str, caller: str) -> Registered | Response:
         """The service for a caller, or why it cannot be called (A-5)."""
         row = self._services.get(name)
@@ -417,6 +379,22 @@ class ServiceRegistry:
         return row
 
 
+def describe_service(name: str, service: Any, how: ServiceOptions) -> Mapping[str, Any]:
+    """What others are told of a service (S-26)."""
+    inner = getattr(service, "described", service)
+    parameters = inner.parameters if isinstance(inner, FunctionService) else None
+    hints = {} if parameters is None else parameters.hints
+    described = {
+        "name": name,
+        "summary": summary_of(inner.function if isinstance(inner, FunctionService) else type(inner)),
+        "version": how.version[:MAX_SUMMARY_CHARACTERS],
+        "streaming": False,
+        "idempotent": how.idempotent,
+        "columns": getattr(service, "takes_columns", any(Column in (one.kinds or ()) for one in hints.values())),
+    }
+    return travelling(described, parameters)
+
+
 def run(service: Service, request: Request) -> Response:
     """Invoke ``service``; what it raises becomes an error answer (S-8)."""
     try:
@@ -425,11 +403,9 @@ def run(service: Service, request: Request) -> Response:
         return failure(request.service, request.caller, error, is_cancelled=request.cancelled)
 
 
-def response_of(answer: Any, keep: Collection[type] = ()) -> Response:
-    """What a service returned, with its result in the form in which it travels, but for types in ``keep``."""
-    if type(answer) is not Response:
-        return Response(written(answer, keep))
-    return answer if answer.result is None else answer._replace(result=written(answer.result, keep))
+def response_of(answer: Any) -> Response:
+    """What a service returned; any value but a Response is its result."""
+    return answer if type(answer) is Response else Response(answer)
 
 
 def failure(service: str, caller: str, error: BaseException, *, is_cancelled: bool) -> Response:
@@ -449,6 +425,29 @@ _ANSWERS = InvalidArgumentsError | ExecutionFailedError | ApplicationError
 def is_cancellation(error: BaseException) -> bool:
     """Whether a service says that it ended because it was asked to: of any event loop."""
     return isinstance(error, CallWithdrawnError) or type(error).__name__ == "CancelledError"
+
+
+def result_reader(returns: Any) -> Callable[[Any], Any]:
+    """What reads a result as ``returns``; it raises WireError. ConfigurationError for what nobody can check."""
+    try:
+        return _result_reader(returns)
+    except TypeError:  # unhashable
+        return _result_reader.__wrapped__(returns)
+
+
+@functools.lru_cache(maxsize=256)
+def _result_reader(returns: Any) -> Callable[[Any], Any]:
+    hint = compile_hint(returns, "returns")
+
+    def read(result: Any) -> Any:
+        try:
+            return hint.take(result)
+        except Misfit as misfit:
+            error = WireError("BAD_PAYLOAD", f"the call ran, but {misfit.text('its result')}")
+            error.execution = Execution.RAN
+            raise error from None
+
+    return read
 
 
 def as_service(name: str, service: Service | Callable[..., Any]) -> Service:

@@ -19,7 +19,7 @@ from speed.errors import ConfigurationError, SpeedError
 from speed.wire import limits
 
 if TYPE_CHECKING:
-    from speed.core.services import Service
+    from speed.core.services import Service, ServiceOptions
     from speed.engine.futures import Carried
     from speed.engine.message import BatchHandler, Message, Published
     from speed.wire.entry import Entry
@@ -62,7 +62,7 @@ class Engine(Protocol):
     def deny(self, patterns: tuple[str, ...]) -> None: ...
     def allowed(self) -> tuple[str, ...]: ...
     def register(
-        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None, idempotent: bool
+        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None, how: ServiceOptions
     ) -> None: ...
     def unregister(self, name: str) -> None: ...
     def call(self, request: CallRequest) -> Any: ...

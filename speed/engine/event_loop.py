@@ -317,6 +317,8 @@ class Awaited:
 
     def __init__(self, service: Service, loop: EventLoop) -> None:
         self._service, self._loop = service, loop
+        self.described = getattr(service, "described", service)
+        self.takes_columns = getattr(service, "takes_columns", False)
 
     @property
     def viewed(self) -> tuple[str, ...]:

@@ -12,12 +12,14 @@ from typing import Any, Protocol
 
 from speed.core import counters
 from speed.core.calls import Unread, call_error, raised, ran_before
-from speed.core.hints import as_views, checked_seconds
+from speed.core.hints import checked_seconds
 from speed.core.log import logger
+from speed.core.services import as_declared
 from speed.engine import threads
 from speed.engine.workers import place_given_up
 from speed.errors import Execution, ForkedNodeError, InternalError, SpeedError, WireError
 from speed.wire import spc
+from speed.wire.value import as_views
 
 log = logger("speed.spc")
 
@@ -126,6 +128,8 @@ class CallFuture(Future[Any]):
     """Whether bytes of the result become memoryviews."""
     carried: Carried | None = None
     """What makes of the answer what the caller gets, where another host gave it."""
+    read: Callable[[Any], Any] | None = None
+    """What makes of the result what the caller asked for."""
     _withdraw: Callable[[], None] | None = None
     _hung: deque[Callable[[Future[Any]], object]] | None = None
     _is_settled = False
@@ -224,11 +228,23 @@ class CallFuture(Future[Any]):
             if isinstance(outcome, SpeedError):
                 error = raised(outcome, Execution.MAY_HAVE_RUN)
                 error.node, error.service = callee
-                self.set_exception(error)
+                self.set_exception(as_declared(error))
             else:
-                self.set_result(as_views(outcome) if self.views else outcome)
+                self._set_read(as_views(outcome) if self.views else outcome)
         except InvalidStateError:
             return
         self._is_settled = True
         if self._hung:
             self.tell()
+
+    def _set_read(self, result: Any) -> None:
+        if self.read is None:
+            self.set_result(result)
+            return
+        try:
+            result = self.read(result)
+        except SpeedError as error:
+            error.node, error.service = self._callee if self.carried is None else self.carried.callee
+            self.set_exception(error)
+        else:
+            self.set_result(result)

@@ -12,17 +12,15 @@ from typing import Any
 from speed.errors import ConfigurationError, WireError
 from speed.fs.segment_store import StoredShards
 from speed.message.view import MessageView
-from speed.message.writing import PAYLOAD_TAG, encode_head, frame_of
+from speed.message.writing import PAYLOAD_TAG, URL_TAG, VALUE_TAG, encode_head, frame_of
 from speed.segment.form import ByteSource, Memory
 from speed.wire.limits import MAX_SEGMENTED_HEAD_BYTES
-from speed.wire.records import LENGTH_DELIMITED, read_varint, varint, walk
+from speed.wire.records import LENGTH_DELIMITED, MessageEnvelope, read_varint, varint, walk
 from speed.wire.value import encode_content
 
 # Messages that are too large to be held: what stands before the payload's value, and reading it (G-18, M-2).
 
 FRONT_BYTES = MAX_SEGMENTED_HEAD_BYTES
-_PAYLOAD_FIELD = 99
-_URL_TAG, _VALUE_TAG = b"\x0a", b"\x12"
 _MAX_LENGTH_BYTES = 5
 
 
@@ -47,7 +45,7 @@ class Front:
 
     def without_value(self) -> bytes:
         """A message of the same records with an empty value."""
-        fields = self._url + _VALUE_TAG + b"\x00"
+        fields = self._url + VALUE_TAG + b"\x00"
         return b"".join((self._data[: self._end], PAYLOAD_TAG, varint(len(fields)), fields))
 
 
@@ -95,7 +93,7 @@ def _end_of_others(data: bytes) -> int:
     end = 0
     try:
         for field, kind, start, _, stop in walk(data):
-            if field == _PAYLOAD_FIELD and kind == LENGTH_DELIMITED:
+            if field == MessageEnvelope.PAYLOAD and kind == LENGTH_DELIMITED:
                 return start
             end = stop
     except WireError:
@@ -111,10 +109,10 @@ def _value(data: bytes, at: int, total: int) -> tuple[bytes, int]:
     if start + size != total:
         raise WireError("BAD_MESSAGE", "payload")
     url = b""
-    if data.startswith(_URL_TAG, start):
+    if data.startswith(URL_TAG, start):
         length, begin = read_varint(data, start + 1, _MAX_LENGTH_BYTES)
         url, start = data[start : begin + length], begin + length
-    if not data.startswith(_VALUE_TAG, start):
+    if not data.startswith(VALUE_TAG, start):
         raise WireError("BAD_MESSAGE", "payload")
     size, start = read_varint(data, start + 1, _MAX_LENGTH_BYTES)
     if start + size != total:

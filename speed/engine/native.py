@@ -22,6 +22,7 @@ from speed.core.services import (
     Request,
     Response,
     Service,
+    ServiceOptions,
     ServiceRegistry,
     failure,
     failure_text,
@@ -169,15 +170,16 @@ class NativeEngine:
         return tuple(self._engine.allowed())
 
     def register(
-        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None, idempotent: bool
+        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None, how: ServiceOptions
     ) -> None:
         self._engine.check()
         grants = None if allow is None or isinstance(allow, str) else tuple(allow)
-        made = self._services.register(name, service, allow if grants is None else grants, idempotent=idempotent)
+        made = self._services.register(name, service, allow if grants is None else grants, how)
         is_plain = isinstance(made, FunctionService) and not made.takes_request
         answer = _answer_plainly(made) if is_plain else _answer(made)  # type: ignore[arg-type]
         viewed = made.viewed if isinstance(made, FunctionService | Awaited) else ()
-        self._engine.serve(name, answer, is_plain, viewed, grants, idempotent)
+        description = self._services.description(name)
+        self._engine.serve(name, answer, is_plain, viewed, grants, how.idempotent, description)
 
     def unregister(self, name: str) -> None:
         self._engine.check()
@@ -187,13 +189,14 @@ class NativeEngine:
     # --- calls ---
 
     def call(self, request: CallRequest) -> Any:
-        target, service, arguments, timeout, traceparent, views = request
-        return self._engine.call(target, service, arguments, timeout, traceparent or current_trace(), views)
+        target, service, arguments, timeout, traceparent, views, read = request
+        result = self._engine.call(target, service, arguments, timeout, traceparent or current_trace(), views)
+        return result if read is None else read(result)
 
     def submit(self, request: CallRequest, carried: Carried | None = None) -> Future[Any]:
-        target, service, arguments, timeout, traceparent, views = request
+        target, service, arguments, timeout, traceparent, views, read = request
         future = NativeFuture(self._process, target, service)
-        future.carried = carried
+        future.carried, future.read = carried, read
         traceparent = traceparent or current_trace()
         request_id = self._engine.submit(target, service, arguments, timeout, traceparent, views, future)
         future.written = self._engine, target, request_id

@@ -5,13 +5,25 @@ from __future__ import annotations
 import math
 import os
 import resource
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import uniform
+from time import monotonic
 from typing import Any, NamedTuple
 
 from speed.core.access import AccessPolicy
 from speed.engine import node_options
-from speed.errors import ConfigurationError, DurabilityError
+from speed.errors import (
+    CallTimeoutError,
+    ConfigurationError,
+    DurabilityError,
+    Execution,
+    NodeLeftError,
+    NodeStartingError,
+    SpeedError,
+    UnknownNodeError,
+)
 from speed.wire import names
 from speed.wire.limits import MAX_NAMESPACE_BYTES, MAX_OPEN_FILES
 
@@ -133,6 +145,106 @@ def _check_span(what: str, seconds: float, shortest: float, longest: float | Non
         raise ConfigurationError(f"{what} is {seconds!r}; use {shortest} to {longest}")
 
 
+# Calls that are repeated.
+
+_TRANSIENT = (UnknownNodeError, NodeLeftError, NodeStartingError)
+"""With these a later attempt may succeed."""
+_PERHAPS_RUN = (NodeLeftError, CallTimeoutError)
+MOST_BACKOFF_SECONDS = 5.0
+_BUDGET_TOKENS = 10.0
+
+
+def may_repeat(error: BaseException, *, idempotent: bool) -> bool:
+    """Whether another attempt may be made after ``error``, and may succeed.
+
+    What was not begun may always be repeated, what may have run only where the service is ``idempotent``.
+    """
+    if isinstance(error, _TRANSIENT) and error.execution is Execution.NOT_BEGUN:
+        return True
+    return idempotent and isinstance(error, _PERHAPS_RUN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often a call is tried, while its timeout lasts: ``node.call(…, retry=speed.Retry(attempts=5))``.
+
+    A call is tried again when its node is gone, left, or starts, and it was not begun. What may have run is tried again
+    only for a service that may run twice.
+
+    Args:
+        attempts: in all, the first one included; 1 or more.
+        backoff_seconds: pause before the second attempt; each further one is twice as long, up to 5 s, and varies by a
+            fifth, so that callers do not come all at once; 0 or more.
+        idempotent: the service may run twice for one call.
+        budget: how much of an attempt each call that succeeds earns, so that retries never multiply the load of a node
+            that is in trouble: each that fails takes one of 10 away, and below 5 nothing is tried again; above 0 to 1,
+            None for no such bound. What was earned is a node's, for each target.
+
+    Raises ConfigurationError for numbers out of these ranges.
+    """
+
+    attempts: int = 3
+    backoff_seconds: float = 0.1
+    idempotent: bool = False
+    budget: float | None = 0.1
+
+    def __post_init__(self) -> None:
+        _check_count("attempts", self.attempts, 1, None)
+        _check_span("backoff_seconds", self.backoff_seconds, 0.0, 1e6)
+        if self.budget is not None:
+            _check_span("budget", self.budget, 1e-6, 1.0)
+
+
+class RetryBudget:
+    """What calls of one target have earned (as gRFC A6 has it). Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tokens = _BUDGET_TOKENS
+
+    def succeeded(self, earned: float) -> None:
+        with self._lock:
+            self._tokens = min(_BUDGET_TOKENS, self._tokens + earned)
+
+    def failed(self) -> bool:
+        """Take one away; whether there is enough left to try again."""
+        with self._lock:
+            self._tokens = max(0.0, self._tokens - 1.0)
+            return self._tokens > _BUDGET_TOKENS / 2
+
+
+class Attempts:
+    """The attempts of one call; one thread or task uses it."""
+
+    def __init__(self, retry: Retry, timeout: float, budget: RetryBudget) -> None:
+        """``timeout`` in seconds is for all of them."""
+        self._retry, self._budget = retry, budget
+        self._until = monotonic() + timeout
+        self._made = 0
+
+    @property
+    def left(self) -> float:
+        """Seconds for the next one."""
+        return max(0.0, self._until - monotonic())
+
+    def succeeded(self) -> None:
+        """The call has its result."""
+        self._budget.succeeded(self._retry.budget or 0.0)
+
+    def pause(self, error: SpeedError) -> float:
+        """Seconds to wait before the next one; ``error`` itself where none is made."""
+        retry = self._retry
+        self._made += 1
+        if not may_repeat(error, idempotent=retry.idempotent):
+            raise error
+        has_budget = self._budget.failed() or retry.budget is None
+        doubled = retry.backoff_seconds * 2.0 ** min(self._made - 1, 32)
+        pause = min(MOST_BACKOFF_SECONDS, doubled) * uniform(0.8, 1.2)
+        if not has_budget or self._made >= retry.attempts or pause >= self.left:
+            raise error
+        return pause
+
+
 class CallRequest(NamedTuple):
     """One call, as ``Node`` has checked it; ``timeout`` in seconds."""
 
@@ -143,6 +255,8 @@ class CallRequest(NamedTuple):
     traceparent: str | None = None
     views: bool = False
     """Whether bytes of the result are memoryviews."""
+    read: Callable[[Any], Any] | None = None
+    """Makes of the result what the caller asked for; raises what the caller gets instead."""
 
 
 class SendRequest(NamedTuple):

@@ -130,7 +130,7 @@ class ProxyNodes:
 
 # From this host to others: the services of the gateway's node (H-3, H-8).
 
-ASKS = ("ping", "services", "info", "stats")
+ASKS = ("ping", "services", "describe", "info", "stats")
 """Questions about a node that take nothing but its name."""
 OPERATIONS = ("call", "send", *ASKS)
 
@@ -428,7 +428,8 @@ def _ask_node(stand_in: Node, question: dict[str, Any], left: float) -> Any:
     if operation == "send":
         return stand_in.forward(node, question["messages"], ack=question["ack"], timeout=left)
     ask: Any = {name: getattr(stand_in, name) for name in ASKS}[operation]
-    return ask(node, timeout=left)
+    answer = ask(node, timeout=left)
+    return [one.travelling() for one in answer] if operation == "describe" else answer
 
 
 def _check(question: dict[str, Any]) -> None:

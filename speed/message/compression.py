@@ -54,7 +54,9 @@ def is_one_frame(data: bytes | bytearray | memoryview, size: int) -> bool:
     at, size_bytes = _header(descriptor)
     if descriptor & _REFUSED_IN_DESCRIPTOR or not _states(data[at - size_bytes : at], size):
         return False
-    window = size if descriptor & _SINGLE_SEGMENT else _window(data[5])
+    if descriptor & _SINGLE_SEGMENT:  # what it holds is bounded as any payload
+        return _ends_well(data, at, min(size, _MAX_BLOCK_BYTES))
+    window = _window(data[5])
     return window <= MAX_ZSTD_WINDOW_BYTES and _ends_well(data, at, min(window, _MAX_BLOCK_BYTES))
 
 

@@ -15,9 +15,9 @@ from speed.errors import ConfigurationError
 from speed.message.algorithms import MAX_BATCH_PAYLOADS
 from speed.message.errors import BatchError
 from speed.wire.names import check_topic
+from speed.wire.records import ContentType
 from speed.wire.value import (
     BATCH_TYPE,
-    CUSTOM,
     PROTOBUF_TYPE,
     Content,
     content_type_text,
@@ -142,7 +142,7 @@ def encode_batch(payloads: Iterable[Any]) -> Content:
         count += 1
     if count > MAX_BATCH_PAYLOADS:
         raise BatchError(f"{count} payloads are too many for one batch; at most {MAX_BATCH_PAYLOADS}")
-    return Content(CUSTOM, BATCH_TYPE, None, b"".join((_u32(count), *parts)))
+    return Content(ContentType.CUSTOM, BATCH_TYPE, None, b"".join((_u32(count), *parts)))
 
 
 def encode_batches(pairs: Iterable[tuple[str, Any]]) -> dict[str, Content]:

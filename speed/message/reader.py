@@ -12,13 +12,24 @@ from typing import NamedTuple
 from speed.errors import WireError
 from speed.message.view import MessageView
 from speed.wire.limits import MAX_MESSAGE_ID_BYTES
-from speed.wire.records import LENGTH_DELIMITED, VARINT, begins_value, read_varint, walk
+from speed.wire.records import (
+    LENGTH_DELIMITED,
+    VARINT,
+    MessageEnvelope,
+    MessageMetadata,
+    ProtobufAny,
+    begins_value,
+    read_varint,
+    tag_of,
+    walk,
+)
 from speed.wire.text import harmless
 
 # How a message lies: messages of one publisher mostly differ in id, time and payload alone (M-2).
 
-_METADATA, _PAYLOAD, _MESSAGE_ID, _PUBLISHED_AT = 1, 99, 1, 4
-_PAYLOAD_TAG = b"\x9a\x06"
+_METADATA, _PAYLOAD = MessageEnvelope.METADATA, MessageEnvelope.PAYLOAD
+_MESSAGE_ID, _PUBLISHED_AT = MessageMetadata.MESSAGE_ID, MessageMetadata.PUBLISHED_AT_MS
+_PAYLOAD_TAG = tag_of(_PAYLOAD)
 _MAX_HEAD_BYTES = 1024
 _MAX_TIME_BYTES = 9
 """So that a time fits into 63 bits."""
@@ -74,7 +85,6 @@ def _places(message: bytes, begin: int, end: int) -> dict[int, tuple[int, int, i
 
 MAX_KINDS = 8
 """Known at once, each of which a message is compared with; others are read whole."""
-_ANY_VALUE = 2
 _MAX_LENGTH_BYTES = 5
 
 
@@ -154,12 +164,11 @@ def _payload(data: bytes, start: int) -> memoryview | None:
     except WireError:
         return None
     record = memoryview(data)[start:]
-    value = begins_value(record, _ANY_VALUE) if length == len(record) else 0
+    value = begins_value(record, ProtobufAny.VALUE) if length == len(record) else 0
     return record[value:] if value else None
 
 
-_PARTS = {1: "metadata", 2: "security", 3: "observability", 4: "schema", 97: "extensions", 99: "payload"}
-_METADATA_FIELD, _MESSAGE_ID_FIELD = 1, 1
+_PARTS = {number: name.lower() for name, number in vars(MessageEnvelope).items() if not name.startswith("_")}
 _MAX_RECORDS = 64
 """Who writes more is not to be paid for with time."""
 
@@ -181,7 +190,7 @@ def outline(data: bytes | memoryview) -> str:
                 others += 1
                 continue
             sizes[field] = sizes.get(field, 0) + end - value
-            if field == _METADATA_FIELD:
+            if field == _METADATA:
                 message_id = _message_id(data[value:end]) or message_id
     except WireError:
         more = f", nothing to be read from byte {end}"
@@ -199,7 +208,7 @@ def _message_id(metadata: bytes | memoryview) -> str:
     found = ""
     try:
         for field, kind, _, value, end in islice(walk(metadata), _MAX_RECORDS):
-            if field == _MESSAGE_ID_FIELD and kind == LENGTH_DELIMITED:
+            if field == _MESSAGE_ID and kind == LENGTH_DELIMITED:
                 found = str(metadata[value : min(end, value + MAX_MESSAGE_ID_BYTES)], "utf-8", "replace")
     except WireError:
         pass

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from speed.core.hints import type_name
 from speed.core.log import logger
 from speed.errors import ConfigurationError, WireError
 from speed.message.algorithms import (
@@ -44,6 +43,7 @@ from speed.message.schemas.registry import (
     Warn,
 )
 from speed.message.view import MessageView
+from speed.wire.text import type_name
 from speed.wire.value import Content, content_type_text, encode_content
 
 log = logger("speed.trust")

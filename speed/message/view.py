@@ -14,21 +14,32 @@ from typing import Any
 from speed.errors import WireError
 from speed.wire import lazily
 from speed.wire.limits import MAX_MESSAGE_ID_BYTES, MAX_NAMESPACE_BYTES, MAX_TOPIC_BYTES
-from speed.wire.records import LENGTH_DELIMITED, Parts, begins_value, check_nested, plain_records, read_varint, walk
+from speed.wire.records import (
+    LENGTH_DELIMITED,
+    MESSAGE_PARTS,
+    ContentEncoding,
+    ContentType,
+    MapEntry,
+    MessageEnvelope,
+    ObservabilityContext,
+    ProtobufAny,
+    SecurityContext,
+    begins_value,
+    check_nested,
+    plain_records,
+    read_varint,
+    tag_of,
+    walk,
+)
 from speed.wire.text import TraceParent, are_trace_ids
-from speed.wire.value import CUSTOM, PROTOBUF, content_encoding_text, content_type_text, decode_content
+from speed.wire.value import content_encoding_text, content_type_text, decode_content
 
 # Where the parts of a message lie (M-2, M-4): in one look where it has the form that writers give it.
 
-_PAYLOAD_FIELD = 99
-_PAYLOAD_TAG = (0x9A, 0x06)
-_PARTS: Parts = {1: {}, 2: {6: {9: {}}}, 3: {5: {}, 6: {}}, 4: {}, 97: {}}
-"""metadata, security (encryption, its recipients), observability (baggage, labels), schema, extensions."""
+_PAYLOAD_TAG = tuple(tag_of(MessageEnvelope.PAYLOAD))
 _MAX_LENGTH_BYTES = 5
-_METADATA_TAG, _SECURITY_TAG = 0x0A, 0x12
-_OTHER_TAGS = (0x0A, 0x1A, 0x22)
-"""Metadata, observability, schema."""
-_PUBLISHER = 1
+(_METADATA_TAG,), (_SECURITY_TAG,) = tag_of(MessageEnvelope.METADATA), tag_of(MessageEnvelope.SECURITY)
+_OTHER_TAGS = tag_of(MessageEnvelope.METADATA) + tag_of(MessageEnvelope.OBSERVABILITY) + tag_of(MessageEnvelope.SCHEMA)
 
 Span = tuple[int, int]
 Form = tuple[list[Span], list[Span]]
@@ -43,11 +54,11 @@ def form_of(data: bytes | memoryview) -> Form:
     others: list[Span] = []
     payloads: list[Span] = []
     for field, wire_type, start, value, end in walk(data):
-        if field == _PAYLOAD_FIELD and wire_type == LENGTH_DELIMITED:
+        if field == MessageEnvelope.PAYLOAD and wire_type == LENGTH_DELIMITED:
             payloads.append((value, end))
             continue
-        if wire_type == LENGTH_DELIMITED and field in _PARTS:
-            check_nested(data[value:end], _PARTS[field])
+        if wire_type == LENGTH_DELIMITED and field in MESSAGE_PARTS:
+            check_nested(data[value:end], MESSAGE_PARTS[field])
         if others and others[-1][1] == start:
             others[-1] = others[-1][0], end
         else:
@@ -80,7 +91,7 @@ def _usual(data: bytes | memoryview, is_for_security: bool = False) -> Span:
         if end > size:
             return 0, 0
         if tag == _SECURITY_TAG:
-            if begins_value(memoryview(data)[start:end], _PUBLISHER) == 0:
+            if begins_value(memoryview(data)[start:end], SecurityContext.PUBLISHER_ID) == 0:
                 return 0, 0
         elif is_for_security:
             if tag not in _OTHER_TAGS:
@@ -93,20 +104,16 @@ def _usual(data: bytes | memoryview, is_for_security: bool = False) -> Span:
 
 # The maps of a message, read record by record (M-4, M-12).
 
-_KEY, _VALUE = 1, 2
-_OBSERVABILITY, _EXTENSIONS = 3, 97
-LABELS, BAGGAGE = 6, 5
-
 
 def text_map(message: bytes | memoryview, field: int) -> dict[str, str]:
-    """``LABELS`` or ``BAGGAGE`` of a message that protobuf has parsed: then all text is UTF-8."""
-    entries = _entries(message, (_OBSERVABILITY, field))
+    """A map of the ObservabilityContext of a message that protobuf has parsed: then all text is UTF-8."""
+    entries = _entries(message, (MessageEnvelope.OBSERVABILITY, field))
     return {key: str(value, "utf-8") for key, value in entries.items()}
 
 
 def extensions(message: bytes | memoryview) -> dict[str, bytes]:
     """All extensions, known or not."""
-    return {key: bytes(value) for key, value in _entries(message, (_EXTENSIONS,)).items()}
+    return {key: bytes(value) for key, value in _entries(message, (MessageEnvelope.EXTENSIONS,)).items()}
 
 
 def _entries(data: bytes | memoryview, path: tuple[int, ...]) -> dict[str, bytes | memoryview]:
@@ -130,7 +137,7 @@ def _entry(data: bytes | memoryview) -> tuple[str, bytes | memoryview]:
     for number, kind, _, value, end in walk(data):
         if kind == LENGTH_DELIMITED:
             parts[number] = data[value:end]
-    return str(parts.get(_KEY, b""), "utf-8"), parts.get(_VALUE, b"")
+    return str(parts.get(MapEntry.KEY, b""), "utf-8"), parts.get(MapEntry.VALUE, b"")
 
 
 # What the metadata of a message must look like; the same check on both sides (rules M-5, M-6, M-8, M-9).
@@ -150,9 +157,9 @@ def check_metadata(metadata: Any) -> None:
         raise WireError("BAD_MESSAGE", f"priority: is outside 0..{MAX_PRIORITY}")
     if metadata.ttl_seconds < 0:
         raise WireError("BAD_MESSAGE", "ttl_seconds: is negative")
-    if metadata.content_type == CUSTOM and not metadata.content_type_custom:
+    if metadata.content_type == ContentType.CUSTOM and not metadata.content_type_custom:
         raise WireError("BAD_MESSAGE", "content_type_custom: is required when content_type is CUSTOM")
-    if metadata.content_encoding == CUSTOM and not metadata.content_encoding_custom:
+    if metadata.content_encoding == ContentEncoding.CUSTOM and not metadata.content_encoding_custom:
         raise WireError("BAD_MESSAGE", "content_encoding_custom: is required when content_encoding is CUSTOM")
 
 
@@ -173,8 +180,6 @@ def _check_text(field: str, text: str, limit: int) -> None:
 DEFAULT_TOPIC = "message"  # of a message sent to one node without a topic
 DEFAULT_NAMESPACE = "default"
 DEFAULT_PRIORITY = 5
-
-_ANY_TYPE_URL, _ANY_VALUE = 1, 2
 
 
 class MessageView:
@@ -199,7 +204,7 @@ class MessageView:
             raise WireError("BAD_MESSAGE", "metadata: is required")
         check_metadata(head.metadata)
         self._find_payload()
-        if head.metadata.content_type == PROTOBUF and not self._type_url:
+        if head.metadata.content_type == ContentType.PROTOBUF and not self._type_url:
             raise WireError("BAD_MESSAGE", "payload.type_url: is required for application/protobuf")
         return self
 
@@ -318,12 +323,12 @@ class MessageView:
     @property
     def labels(self) -> dict[str, str]:
         """Labels for metrics."""
-        return text_map(self._data, LABELS) if self._parsed().HasField("observability") else {}
+        return text_map(self._data, ObservabilityContext.LABELS) if self._parsed().HasField("observability") else {}
 
     @property
     def baggage(self) -> dict[str, str]:
         """W3C baggage."""
-        return text_map(self._data, BAGGAGE) if self._parsed().HasField("observability") else {}
+        return text_map(self._data, ObservabilityContext.BAGGAGE) if self._parsed().HasField("observability") else {}
 
     @property
     def extensions(self) -> dict[str, bytes]:
@@ -418,14 +423,14 @@ class MessageView:
             found = memoryview(b"")
             for begin, finish in payloads:
                 record = view[begin:finish]
-                value = begins_value(record, _ANY_VALUE)
+                value = begins_value(record, ProtobufAny.VALUE)
                 if value:  # of all but protobuf payloads
                     found = record[value:]
                     continue
                 for field, wire_type, _, value, end in walk(record):
-                    if wire_type == LENGTH_DELIMITED and field == _ANY_VALUE:
+                    if wire_type == LENGTH_DELIMITED and field == ProtobufAny.VALUE:
                         found = record[value:end]
-                    elif wire_type == LENGTH_DELIMITED and field == _ANY_TYPE_URL:
+                    elif wire_type == LENGTH_DELIMITED and field == ProtobufAny.TYPE_URL:
                         self._type_url = _decode_utf8(record[value:end], "payload.type_url")
             self._payload = found
         return self._payload

@@ -12,9 +12,18 @@ from typing import Any, NamedTuple
 from speed.errors import WireError
 from speed.message.view import check_metadata
 from speed.wire import lazily
-from speed.wire.records import LENGTH_DELIMITED, varint, walk
+from speed.wire.records import (
+    LENGTH_DELIMITED,
+    ContentEncoding,
+    MessageEnvelope,
+    ProtobufAny,
+    SecurityContext,
+    tag_of,
+    varint,
+    walk,
+)
 from speed.wire.text import TraceParent, are_trace_ids, parse_traceparent
-from speed.wire.value import CUSTOM, ENCODING_NUMBERS, Content, encode_content
+from speed.wire.value import ENCODING_NUMBERS, Content, encode_content
 
 # Ids of messages (rule M-13).
 
@@ -54,9 +63,6 @@ class MessageIds:
 
 # Security records of a message, taken apart and put together as raw bytes (rules M-16, M-27).
 
-_METADATA, _SECURITY = 1, 2
-_AUTH_TOKEN, _SIGNATURE = 3, 4
-
 
 class SignedParts(NamedTuple):
     """What a signature covers, and the signatures found (M-16 allows one). Nothing outside ``security`` is copied."""
@@ -75,9 +81,9 @@ def signed_parts(data: bytes | memoryview) -> SignedParts:
     signatures: list[bytes] = []
     has_token = False
     for field, wire_type, start, value, end in walk(values):
-        if wire_type == LENGTH_DELIMITED and field == _SIGNATURE:
+        if wire_type == LENGTH_DELIMITED and field == SecurityContext.SIGNATURE:
             signatures.append(values[value:end])
-        elif wire_type == LENGTH_DELIMITED and field == _AUTH_TOKEN:
+        elif wire_type == LENGTH_DELIMITED and field == SecurityContext.AUTH_TOKEN:
             has_token = True
         else:
             kept.append(values[start:end])
@@ -87,7 +93,9 @@ def signed_parts(data: bytes | memoryview) -> SignedParts:
 def with_signature(data: bytes, signature: bytes) -> bytes:
     """The message with ``signature`` as the last record of its security context, which replaces any other."""
     spans, values = _split(data)
-    return _put(data, spans, _without(values, _SIGNATURE) + _record(_SIGNATURE, signature))
+    return _put(
+        data, spans, _without(values, SecurityContext.SIGNATURE) + _record(SecurityContext.SIGNATURE, signature)
+    )
 
 
 def with_security(data: bytes, more: bytes) -> bytes:
@@ -99,20 +107,22 @@ def with_security(data: bytes, more: bytes) -> bytes:
 def without_token(data: bytes) -> bytes:
     """The message without any ``auth_token``; without a copy if there is none."""
     spans, values = _split(data)
-    kept = _without(values, _AUTH_TOKEN)
+    kept = _without(values, SecurityContext.AUTH_TOKEN)
     return data if kept == values else _put(data, spans, kept)
 
 
 def has_token(data: bytes | memoryview) -> bool:
     """Whether an ``auth_token`` is in the security context; WireError(BAD_MESSAGE) for what cannot be read."""
     return any(
-        field == _SECURITY and wire_type == LENGTH_DELIMITED and _holds_token(data[value:end])
+        field == MessageEnvelope.SECURITY and wire_type == LENGTH_DELIMITED and _holds_token(data[value:end])
         for field, wire_type, _, value, end in walk(data)
     )
 
 
 def _holds_token(context: bytes | memoryview) -> bool:
-    return any(field == _AUTH_TOKEN and wire_type == LENGTH_DELIMITED for field, wire_type, *_ in walk(context))
+    return any(
+        field == SecurityContext.AUTH_TOKEN and wire_type == LENGTH_DELIMITED for field, wire_type, *_ in walk(context)
+    )
 
 
 def _split(data: bytes | memoryview) -> tuple[list[tuple[int, int]], bytes]:
@@ -120,7 +130,7 @@ def _split(data: bytes | memoryview) -> tuple[list[tuple[int, int]], bytes]:
     spans: list[tuple[int, int]] = []
     values: list[bytes] = []
     for field, wire_type, start, value, end in walk(data):
-        if field == _SECURITY and wire_type == LENGTH_DELIMITED:
+        if field == MessageEnvelope.SECURITY and wire_type == LENGTH_DELIMITED:
             values.append(bytes(data[value:end]))
         elif spans and spans[-1][1] == start:
             spans[-1] = spans[-1][0], end
@@ -131,10 +141,10 @@ def _split(data: bytes | memoryview) -> tuple[list[tuple[int, int]], bytes]:
 
 def _put(data: bytes, spans: list[tuple[int, int]], security: bytes) -> bytes:
     """The records in ``spans`` with one security record after the metadata, where a writer has it (M-2)."""
-    record = _record(_SECURITY, security) if security else b""
+    record = _record(MessageEnvelope.SECURITY, security) if security else b""
     start, stop = spans[0] if spans else (0, 0)
     first = next(walk(data[start:stop]), None)
-    place = start + first[4] if first is not None and first[0] == _METADATA else start
+    place = start + first[4] if first is not None and first[0] == MessageEnvelope.METADATA else start
     parts = [data[start:place], record, data[place:stop]]
     return b"".join(parts + [data[begin:finish] for begin, finish in spans[1:]])
 
@@ -150,12 +160,11 @@ def _without(values: bytes, unwanted: int) -> bytes:
 
 
 def _record(field: int, value: bytes) -> bytes:
-    return varint(field << 3 | LENGTH_DELIMITED) + varint(len(value)) + value
+    return tag_of(field) + varint(len(value)) + value
 
 
-PAYLOAD_TAG = b"\x9a\x06"
-_URL_TAG, _VALUE_TAG = b"\x0a", b"\x12"
-"""Unix ms of 1971: varints of the times since then have one length."""
+PAYLOAD_TAG = tag_of(MessageEnvelope.PAYLOAD)
+URL_TAG, VALUE_TAG = tag_of(ProtobufAny.TYPE_URL), tag_of(ProtobufAny.VALUE)
 
 
 def encode_message(payload: Any, *, content_type: str | None = None, **metadata: Any) -> bytes:
@@ -234,10 +243,10 @@ def encode_head(
 
 def frame_of(size: int, type_url: str = "") -> bytes:
     """What stands before a payload of ``size`` bytes."""
-    fields = _VALUE_TAG + varint(size)
+    fields = VALUE_TAG + varint(size)
     if type_url:
         url = type_url.encode()
-        fields = _URL_TAG + varint(len(url)) + url + fields
+        fields = URL_TAG + varint(len(url)) + url + fields
     return PAYLOAD_TAG + varint(len(fields) + size) + fields
 
 
@@ -267,7 +276,7 @@ def _encoding(name: str | None) -> tuple[tuple[str, Any], ...]:
     number = ENCODING_NUMBERS.get(name)
     if number is not None:
         return (("content_encoding", number),)
-    return (("content_encoding", CUSTOM), ("content_encoding_custom", name))
+    return (("content_encoding", ContentEncoding.CUSTOM), ("content_encoding_custom", name))
 
 
 def _set_schema(context: Any, fields: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from time import monotonic
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from speed.core.hints import Hint, compile_hint, describe
+from speed.core.hints import Hint, Misfit, compile_hint
 from speed.core.log import logger
 from speed.engine import Engine
 from speed.engine.message import Message
@@ -17,6 +17,7 @@ from speed.engine.tracing import LogLimiter
 from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.message.errors import AwayError, MessageError
 from speed.wire.limits import MAX_PAYLOAD_BYTES
+from speed.wire.text import describe
 from speed.wire.value import BATCH_TYPE
 
 if TYPE_CHECKING:
@@ -132,11 +133,10 @@ def _converter(kind: Any) -> Convert:
 
 
 def _fitting(hint: Hint, payload: Any) -> Any:
-    misfit = hint.misfit(payload)
-    if misfit is not None:
-        text = f"payload{misfit.where} must be {misfit.expected}, not {misfit.given}"
-        raise WireError("BAD_MESSAGE", text)
-    return payload if hint.make is None else hint.make(payload)
+    try:
+        return hint.take(payload)
+    except Misfit as misfit:
+        raise WireError("BAD_MESSAGE", misfit.text("payload")) from None
 
 
 def _protobuf(kind: type, payload: Any) -> Any:

@@ -6,17 +6,19 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from speed.core.hints import checked_seconds, text, texts
 from speed.engine import Engine, make_engine, threads
 from speed.engine.event_loop import EventLoop
-from speed.engine.options import Options
+from speed.engine.options import Options, Retry
 from speed.node.guard import Opening
 from speed.node.verbs import Verbs
 from speed.wire.names import local_grants
+
+Interface = TypeVar("Interface")
 
 if TYPE_CHECKING:
     from speed.aio import AsyncNode
@@ -124,6 +126,7 @@ class Node(Verbs):
         )
         # end of what is generated
         self._forked = False
+        self._budgets = {}
         self._closed = True  # until it runs
         self._lock = threading.RLock()  # a signal handler may close the node that this thread closes
         if security is not None:
@@ -158,6 +161,24 @@ class Node(Verbs):
         from speed.aio import AsyncNode  # asyncio costs 10 ms to import; most nodes never await
 
         return AsyncNode(self, self.close)
+
+    def client(
+        self,
+        protocol: Callable[..., Interface],
+        target: str,
+        *,
+        timeout: float | None = None,
+        retry: Retry | None = None,
+    ) -> Interface:
+        """The services of ``target`` as the methods of ``protocol``, a ``typing.Protocol``: arguments and results.
+
+        ``timeout`` and ``retry`` are those of ``call``, for each method; one that is ``async`` is awaited. Methods are
+        checked against what ``target`` describes when the first is called: ConfigurationError for one that is no
+        service of it, or takes other parameters. Raises ConfigurationError for a class that no client is made of.
+        """
+        from speed.node.client import Client
+
+        return Client(self, lambda: self.aio, protocol, text("node", target), timeout, retry)  # type: ignore[return-value]
 
     # --- topics ---
     def topic(self, name: str, *, host: str = "speedd.topics") -> Topic:

@@ -122,12 +122,13 @@ class Across:
     # --- calls ---
 
     def call(self, request: CallRequest) -> Any:
-        return self._ask(GatewayAnswer(request.target, request.service), _through_gateway(request))
+        result = self._ask(GatewayAnswer(request.target, request.service), _through_gateway(request))
+        return result if request.read is None else request.read(result)
 
     def submit(self, request: CallRequest) -> Future[Any]:
         carried = GatewayAnswer(request.target, request.service)
         try:
-            return self._engine.submit(_through_gateway(request), carried)
+            return self._engine.submit(_through_gateway(request)._replace(read=request.read), carried)
         except SpeedError as error:
             raise carried.failed(error) from None
 
@@ -139,7 +140,9 @@ class Across:
 
     def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]:
         services = self._about(target, operation.lower(), timeout)
-        return checked_answer(operation, {"services": services} if operation == "SERVICES" else services, target)
+        return checked_answer(
+            operation, {"services": services} if operation in ("SERVICES", "DESCRIBE") else services, target
+        )
 
     def _about(self, target: str, operation: str, timeout: float) -> Any:
         split_remote(target)

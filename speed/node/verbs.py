@@ -5,18 +5,21 @@ What makes a node of them, with ``aio`` and topics, is ``speed.node.node``; thos
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from speed.core.hints import by_name, each, function, in_seconds, is_type, number, several, text, texts
-from speed.core.services import Service, as_service
+from speed.core.services import Service, ServiceOptions, as_declared, as_service, result_reader
+from speed.core.signatures import Description, described
 from speed.engine import Engine
 from speed.engine.event_loop import Awaited, EventLoop, Receiving, is_async
 from speed.engine.message import Published, publish_each
-from speed.engine.options import ON_FULL, CallRequest, SendRequest
+from speed.engine.options import ON_FULL, Attempts, CallRequest, Retry, RetryBudget, SendRequest
 from speed.engine.tracing import with_trace
+from speed.engine.workers import place_given_up
 from speed.errors import ConfigurationError, NodeClosedError, ServiceNotFoundError, SpeedError
 from speed.node.guard import Opening
 from speed.wire.entry import Entry
@@ -49,6 +52,8 @@ class Verbs:
     _security: MessageSecurity | None
     _namespace: str
     _forked: bool
+    _budgets: dict[str, RetryBudget]
+    """Of what is tried again, by target."""
 
     # --- access ---
     def allow(self, *patterns: str) -> None:
@@ -75,6 +80,7 @@ class Verbs:
         allow: Iterable[str] | None = None,
         *,
         idempotent: bool = False,
+        version: str = "",
         replace: bool = False,
     ) -> None:
         """Offer ``service``: an object with ``invoke(request)``, or a function whose parameters are checked.
@@ -82,23 +88,31 @@ class Verbs:
         ``allow`` narrows who may call it. A request is begun once at most, even if its process is killed; with
         ``idempotent`` the caller's node sends one that was begun and not answered to the next process of this name,
         where it sees ``request.redelivered``. Either may be ``async``. A parameter with the type hint ``memoryview``
-        gets a view of bytes, not a copy. With ``replace`` one of this name makes room, as for a cell of a notebook that
-        is run again; a call that comes just then finds no service. Raises ServiceExistsError, InvalidNameError,
-        ConfigurationError.
+        gets a view of bytes, not a copy. Others read what it takes and gives (``describe``): from its signature, the
+        first line of its docstring, and ``version``, its own. With ``replace`` one of this name makes room, as for a
+        cell of a notebook that is run again; a call that comes just then finds no service. Raises ServiceExistsError,
+        InvalidNameError, ConfigurationError.
         """
         if replace:
             with suppress(ServiceNotFoundError):
                 self.unregister(name)
         awaited = Awaited(as_service(name, service), self._loop) if is_async(service) else service
-        self._engine.register(name, awaited, None if allow is None else local_grants(texts("allow", allow)), idempotent)
+        grants = None if allow is None else local_grants(texts("allow", allow))
+        self._engine.register(name, awaited, grants, ServiceOptions(idempotent, text("version", version)))
 
     def service(
-        self, name: str, allow: Iterable[str] | None = None, *, idempotent: bool = False, replace: bool = False
+        self,
+        name: str,
+        allow: Iterable[str] | None = None,
+        *,
+        idempotent: bool = False,
+        version: str = "",
+        replace: bool = False,
     ) -> Callable[[Function], Function]:
         """Decorator form of ``register``."""
 
         def decorate(function: Function) -> Function:
-            self.register(name, function, allow, idempotent=idempotent, replace=replace)
+            self.register(name, function, allow, idempotent=idempotent, version=version, replace=replace)
             return function
 
         return decorate
@@ -117,20 +131,47 @@ class Verbs:
         timeout: float | None = None,
         traceparent: str | None = None,
         views: bool = False,
+        returns: Any = None,
+        retry: Retry | None = None,
     ) -> Any:
         """Call a service of another node, here or of another host (``billing@hostb``), and return its result.
 
         ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result are
-        read-only memoryviews of memory that lives as long as they do. Raises UnknownNodeError, AccessDeniedError,
-        NodeLeftError, InboxFullError, or the CallError the other side reported.
+        read-only memoryviews of memory that lives as long as they do. With ``returns``, a type as services declare
+        them, the result is one: ``returns=Receipt``, ``list[Decimal]``. With ``retry`` it is tried again while
+        ``timeout`` lasts. Raises UnknownNodeError, AccessDeniedError,
+        NodeLeftError, InboxFullError, WireError for a result that is no such value, or the CallError the other side
+        reported.
         """
         target, service = text("node", target), text("service", service)
-        named, seconds = by_name(arguments), in_seconds(timeout)
+        read = None if returns is None else result_reader(returns)
+        request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
+        call = self._toward(target).call
         try:
-            return self._toward(target).call(CallRequest(target, service, named, seconds, traceparent, views))
+            return call(request) if retry is None else self._repeated(call, request, retry)
         except SpeedError as error:
             error.node, error.service = target, service
-            raise
+            declared = as_declared(error)
+            if declared is error:
+                raise
+            raise declared from None
+
+    def _repeated(self, call: Callable[[CallRequest], Any], request: CallRequest, retry: Retry) -> Any:
+        attempts = self._attempts(request.target, request.timeout, retry)
+        while True:
+            try:
+                result = call(request._replace(timeout=attempts.left))
+            except SpeedError as error:
+                with place_given_up():
+                    time.sleep(attempts.pause(error))
+            else:
+                attempts.succeeded()
+                return result
+
+    def _attempts(self, target: str, timeout: float, retry: Any) -> Attempts:
+        if not isinstance(retry, Retry):
+            raise ConfigurationError(f"retry must be a speed.Retry, not {type(retry).__name__}")
+        return Attempts(retry, timeout, self._budgets.setdefault(target, RetryBudget()))
 
     def submit(
         self,
@@ -141,6 +182,7 @@ class Verbs:
         timeout: float | None = None,
         traceparent: str | None = None,
         views: bool = False,
+        returns: Any = None,
     ) -> Future[Any]:
         """Start a call; its Future ends with the result or the error of ``call``. Calls start in order.
 
@@ -149,9 +191,10 @@ class Verbs:
         worker of this node runs them.
         """
         target, service = text("node", target), text("service", service)
-        named, seconds = by_name(arguments), in_seconds(timeout)
+        read = None if returns is None else result_reader(returns)
+        request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
         try:
-            return self._toward(target).submit(CallRequest(target, service, named, seconds, traceparent, views))
+            return self._toward(target).submit(request)
         except SpeedError as error:
             error.node, error.service = target, service
             raise
@@ -163,6 +206,15 @@ class Verbs:
     def services(self, target: str, *, timeout: float = 5.0) -> list[str]:
         """Names of the services of ``target`` that this node may call, by DISCOVERY."""
         return list(self._toward(target).discover(text("node", target), "SERVICES", in_seconds(timeout))["services"])
+
+    def describe(self, target: str, service: str | None = None, *, timeout: float = 5.0) -> list[Description]:
+        """What the services of ``target`` take and give that this node may call, or ``service`` alone, by DISCOVERY.
+
+        Raises ServiceNotFoundError for a service that is not there, InvalidArgumentsError if ``target`` is of a version
+        that does not describe.
+        """
+        answer = self._toward(target).discover(text("node", target), "DESCRIBE", in_seconds(timeout))
+        return described(target, answer["services"], None if service is None else text("service", service))
 
     def info(self, target: str, *, timeout: float = 5.0) -> dict[str, Any]:
         """What ``target`` says about itself: language, version, pid, fabrics, services."""

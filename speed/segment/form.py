@@ -8,7 +8,8 @@ from typing import Protocol
 
 from speed.errors import WireError
 from speed.wire.limits import MAX_SEGMENTS
-from speed.wire.records import LENGTH_DELIMITED, VARINT, read_varint, varint, walk
+from speed.wire.records import LENGTH_DELIMITED, VARINT, read_varint, tag_of, varint, walk
+from speed.wire.records import SegmentMessageProto as Fields
 
 # Keccak-256 as it was before SHA-3 changed its padding (G-3).
 
@@ -49,17 +50,6 @@ SHARD_UNIT = 64
 MAX_HEAD_BYTES = 62
 """All fields but the payload, and the payload's tag and length (G-1)."""
 
-_HASH, _DATA_INDEX, _DATA_COUNT, _PAYLOAD, _PARITY_INDEX, _PARITY_COUNT, _IS_PARITY, _UNORDERED = range(1, 9)
-_KINDS = {
-    _HASH: LENGTH_DELIMITED,
-    _DATA_INDEX: VARINT,
-    _DATA_COUNT: VARINT,
-    _PAYLOAD: LENGTH_DELIMITED,
-    _PARITY_INDEX: VARINT,
-    _PARITY_COUNT: VARINT,
-    _IS_PARITY: VARINT,
-    _UNORDERED: VARINT,
-}
 _LOW_32 = (1 << 32) - 1
 _MAX_VARINT_BYTES = 10
 
@@ -105,19 +95,19 @@ def segment_head(segment: Segment) -> tuple[bytes, ...]:
     """What stands before the payload's bytes, so that those need not be copied to be sent."""
     size = len(segment.payload)
     return (
-        b"\x0a\x20",
+        tag_of(Fields.ENTIRE_MESSAGE_HASH) + varint(HASH_BYTES),
         segment.hash,
-        b"" if segment.is_parity else _number(_DATA_INDEX, segment.index),
-        _number(_DATA_COUNT, segment.data_count),
-        bytes((_PAYLOAD << 3 | LENGTH_DELIMITED,)) + varint(size) if size else b"",
+        b"" if segment.is_parity else _number(Fields.DATA_SEGMENT_INDEX, segment.index),
+        _number(Fields.DATA_SEGMENT_COUNT, segment.data_count),
+        tag_of(Fields.PAYLOAD) + varint(size) if size else b"",
     )
 
 
 def segment_tail(segment: Segment) -> bytes:
     """What stands behind the payload's bytes."""
-    index = _number(_PARITY_INDEX, segment.index) if segment.is_parity else b""
-    marks = _number(_IS_PARITY, int(segment.is_parity)) + _number(_UNORDERED, int(segment.unordered))
-    return index + _number(_PARITY_COUNT, segment.parity_count) + marks
+    index = _number(Fields.PARITY_SEGMENT_INDEX, segment.index) if segment.is_parity else b""
+    marks = _number(Fields.IS_PARITY, int(segment.is_parity)) + _number(Fields.UNORDERED, int(segment.unordered))
+    return index + _number(Fields.PARITY_SEGMENT_COUNT, segment.parity_count) + marks
 
 
 def read_segment(data: bytes | memoryview) -> Segment:
@@ -129,21 +119,27 @@ def read_segment(data: bytes | memoryview) -> Segment:
     parts: dict[int, bytes | memoryview] = {}
     try:
         for field, kind, _, value, end in walk(data):
-            if _KINDS.get(field) != kind:
+            if field > Fields.UNORDERED:  # nothing is kept of what is not known
                 continue
             if kind == VARINT:
                 fields[field] = read_varint(data, value, _MAX_VARINT_BYTES)[0] & ((1 << 64) - 1)
-            else:
+            elif kind == LENGTH_DELIMITED:
                 parts[field] = data[value:end]
     except WireError as error:
         raise WireError("BAD_SEGMENT", str(error).removeprefix("BAD_MESSAGE: ")) from None
-    return _checked(fields, bytes(parts.get(_HASH, b"")), parts.get(_PAYLOAD, b""))
+    return _checked(fields, bytes(parts.get(Fields.ENTIRE_MESSAGE_HASH, b"")), parts.get(Fields.PAYLOAD, b""))
 
 
 def _checked(fields: dict[int, int], digest: bytes, payload: bytes | memoryview) -> Segment:
-    is_parity = fields.get(_IS_PARITY, 0) != 0
+    is_parity = fields.get(Fields.IS_PARITY, 0) != 0
     data_index, data_count, parity_index, parity_count = (
-        fields.get(field, 0) & _LOW_32 for field in (_DATA_INDEX, _DATA_COUNT, _PARITY_INDEX, _PARITY_COUNT)
+        fields.get(field, 0) & _LOW_32
+        for field in (
+            Fields.DATA_SEGMENT_INDEX,
+            Fields.DATA_SEGMENT_COUNT,
+            Fields.PARITY_SEGMENT_INDEX,
+            Fields.PARITY_SEGMENT_COUNT,
+        )
     )
     if len(digest) != HASH_BYTES:
         raise _refused("entire_message_hash", f"has {len(digest)} bytes, not {HASH_BYTES}")
@@ -157,12 +153,12 @@ def _checked(fields: dict[int, int], digest: bytes, payload: bytes | memoryview)
         raise _refused("parity_segment_index", f"{parity_index} of {parity_count} is not allowed")
     if (not payload and (is_parity or data_count > 1)) or (is_parity and len(payload) % SHARD_UNIT):
         raise _refused("payload", f"{len(payload)} bytes are not allowed")
-    index, unordered = parity_index if is_parity else data_index, fields.get(_UNORDERED, 0) != 0
+    index, unordered = parity_index if is_parity else data_index, fields.get(Fields.UNORDERED, 0) != 0
     return Segment(digest, data_count, parity_count, index, is_parity, payload, unordered)
 
 
 def _number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value) if value else b""
+    return tag_of(field, VARINT) + varint(value) if value else b""
 
 
 def _refused(field: str, why: str) -> WireError:

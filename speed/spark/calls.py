@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from speed import columns
 from speed.core.log import logger
+from speed.engine.options import may_repeat
 from speed.errors import (
     AccessDeniedError,
     CallError,
     CallTimeoutError,
-    Execution,
     ExecutionFailedError,
     InternalError,
     InvalidArgumentsError,
     NodeLeftError,
-    NodeStartingError,
     SpeedError,
     UnknownNodeError,
     UnserialisableError,
@@ -237,7 +236,6 @@ Promised = Callable[[Any, int], Any]
 ROWS_A_CALL = 65_536
 """To so many rows batches of Spark are joined while calls are quick."""
 _QUICK_SECONDS = 0.05
-_MAY_SUCCEED_AGAIN = (NodeLeftError, CallTimeoutError)
 _OF_THE_ROWS = (InvalidArgumentsError, ExecutionFailedError, CallTimeoutError, InternalError)
 """Errors that other rows might not meet; those alone become nulls."""
 
@@ -472,15 +470,13 @@ class BatchCalls:
             batch.attempts -= 1
             batch.give_up = batch.give_up or time.monotonic() + self._settings.wait_seconds
             return time.monotonic() < batch.give_up
-        return isinstance(error, _MAY_SUCCEED_AGAIN) and batch.attempts <= self._settings.retries
+        return may_repeat(error, idempotent=True) and batch.attempts <= self._settings.retries
 
     def _never_ran(self, target: Entry, error: BaseException) -> bool:
         """Whether the node was not there, left before it began, or does not serve this one (any more)."""
         if isinstance(error, AccessDeniedError):
             return self._targets.denies(target)
-        if not isinstance(error, UnknownNodeError | NodeLeftError | NodeStartingError):
-            return False
-        return error.execution is Execution.NOT_BEGUN
+        return may_repeat(error, idempotent=False)
 
     def _fail(self, batch: Batch, error: BaseException) -> None:
         """Raise ``error``, unless it becomes nulls."""

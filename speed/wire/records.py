@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from speed.errors import WireError
 
@@ -15,6 +15,133 @@ _MAX_FIELD = (1 << 29) - 1
 
 Parts: TypeAlias = Mapping[int, "Parts"]
 """The fields of a message that are messages themselves, with their own such fields."""
+
+# generated from registry_spec/proto by scripts/generate
+
+
+class MessageEnvelope:
+    METADATA: Final = 1
+    SECURITY: Final = 2
+    OBSERVABILITY: Final = 3
+    SCHEMA: Final = 4
+    EXTENSIONS: Final = 97
+    PAYLOAD: Final = 99
+
+
+class MessageMetadata:
+    MESSAGE_ID: Final = 1
+    TOPIC: Final = 2
+    NAMESPACE: Final = 3
+    PUBLISHED_AT_MS: Final = 4
+    CONTENT_TYPE: Final = 5
+    PRIORITY: Final = 6
+    TTL_SECONDS: Final = 7
+    CONTENT_ENCODING: Final = 8
+    CORRELATION_ID: Final = 9
+    CAUSALITY_PARENT: Final = 10
+    CONTENT_TYPE_CUSTOM: Final = 11
+    CONTENT_ENCODING_CUSTOM: Final = 12
+    UNCOMPRESSED_BYTES: Final = 13
+
+
+class SecurityContext:
+    PUBLISHER_ID: Final = 1
+    PUBLISHER_TEAM: Final = 2
+    AUTH_TOKEN: Final = 3
+    SIGNATURE: Final = 4
+    SIGNATURE_ALGORITHM: Final = 5
+    ENCRYPTION: Final = 6
+    CONTAINS_PII: Final = 7
+    DATA_CLASSIFICATION: Final = 8
+    SIGNATURE_KEY_ID: Final = 9
+
+
+class EncryptionMetadata:
+    KEY_ID: Final = 1
+    ENCRYPTION_TYPE: Final = 2
+    ALGORITHM: Final = 3
+    PUBLIC_KEY_ID: Final = 4
+    IV: Final = 5
+    AAD: Final = 6
+    ENCAPSULATED_KEY: Final = 7
+    ALGORITHM_PARAMS: Final = 8
+    RECIPIENTS: Final = 9
+
+
+class EncryptionRecipient:
+    KEY_ID: Final = 1
+    ENCAPSULATED_KEY: Final = 2
+    WRAPPED_KEY: Final = 3
+
+
+class ObservabilityContext:
+    TRACE_ID: Final = 1
+    SPAN_ID: Final = 2
+    PARENT_SPAN_ID: Final = 3
+    TRACE_FLAGS: Final = 4
+    BAGGAGE: Final = 5
+    LABELS: Final = 6
+
+
+class SchemaContext:
+    SCHEMA_URL: Final = 1
+    SCHEMA_VERSION: Final = 2
+    SCHEMA_FORMAT: Final = 3
+    SCHEMA_HASH: Final = 4
+    SCHEMA_NAME: Final = 5
+    COMPATIBILITY_MODE: Final = 6
+    DEPRECATED_FIELDS_USED: Final = 7
+
+
+class SegmentMessageProto:
+    ENTIRE_MESSAGE_HASH: Final = 1
+    DATA_SEGMENT_INDEX: Final = 2
+    DATA_SEGMENT_COUNT: Final = 3
+    PAYLOAD: Final = 4
+    PARITY_SEGMENT_INDEX: Final = 5
+    PARITY_SEGMENT_COUNT: Final = 6
+    IS_PARITY: Final = 7
+    UNORDERED: Final = 8
+
+
+class ProtobufAny:
+    TYPE_URL: Final = 1
+    VALUE: Final = 2
+
+
+class MapEntry:
+    KEY: Final = 1
+    VALUE: Final = 2
+
+
+class ContentType:
+    UNSPECIFIED: Final = 0
+    PROTOBUF: Final = 1
+    JSON: Final = 2
+    AVRO: Final = 3
+    CUSTOM: Final = 99
+
+
+class ContentEncoding:
+    NONE: Final = 0
+    GZIP: Final = 1
+    SNAPPY: Final = 2
+    ZSTD: Final = 3
+    LZ4: Final = 4
+    CUSTOM: Final = 99
+
+
+class EncryptionType:
+    UNSPECIFIED: Final = 0
+    SYMMETRIC: Final = 1
+    ASYMMETRIC: Final = 2
+    POST_QUANTUM: Final = 3
+    HYBRID: Final = 4
+
+
+MESSAGE_PARTS: Final[Parts] = {1: {}, 2: {6: {9: {}}}, 3: {5: {}, 6: {}}, 4: {}, 97: {}}
+"""The fields of a MessageEnvelope that are messages themselves, but for its payload."""
+# end of what is generated
 
 
 def walk(data: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int]]:
@@ -107,6 +234,11 @@ def read_varint(data: bytes | memoryview, position: int, limit: int) -> tuple[in
             return value, index + 1
         shift += 7
     raise _broken(f"varint at byte {position} is truncated or longer than {limit} bytes")
+
+
+def tag_of(field: int, wire_type: int = LENGTH_DELIMITED) -> bytes:
+    """What a record of ``field`` begins with."""
+    return varint(field << 3 | wire_type)
 
 
 def varint(value: int) -> bytes:

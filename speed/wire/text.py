@@ -1,8 +1,10 @@
-"""Text: strict JSON, what a terminal may show, and W3C Trace Context."""
+"""Text: strict JSON, what a terminal may show, W3C Trace Context, and types for people."""
 
 from __future__ import annotations
 
 import re
+import types
+import typing
 from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -189,3 +191,25 @@ def _is_hex(text: str) -> bool:
 
 def _no_traceparent() -> WireError:
     return WireError("BAD_MESSAGE", "traceparent: is not 00-<32 hex>-<16 hex>-<2 hex> in lower case")
+
+
+_MODULES = re.compile(r"(?<!['<\w.])(?:\w+\.)+(?=\w)")
+"""What stands before names in the text of a hint, but for the texts in it."""
+
+
+def describe(hint: Any) -> str:
+    """A type for people: ``int``, ``list[int]``, ``int or None``."""
+    if isinstance(hint, tuple):
+        return " or ".join(describe(part) for part in hint)
+    if hint is None or hint is type(None):
+        return "None"
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join(describe(part) for part in typing.get_args(hint))
+    if isinstance(hint, type) and typing.get_origin(hint) is None:
+        return hint.__name__
+    return _MODULES.sub("", str(hint))
+
+
+def type_name(value: object) -> str:
+    """The type of a value for people, never its content."""
+    return "None" if value is None else type(value).__name__

@@ -6,10 +6,19 @@ types are checked at C speed on both sides; only a refusal starts the walk that 
 
 from __future__ import annotations
 
+import enum
+import math
+import re
+import sys
 from collections import deque
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import PurePath
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgpack
 
@@ -17,6 +26,7 @@ from speed.errors import UnserialisableError, WireError
 from speed.wire import column, lazily
 from speed.wire.column import Column
 from speed.wire.limits import COLUMN_EXTENSION, MAX_JSON_DEPTH, MAX_VALUE_DEPTH, MAX_VALUE_ITEMS
+from speed.wire.records import ContentEncoding, ContentType
 
 _SCALARS = (type(None), bool, int, float, str, bytes, bytearray, memoryview)
 _EXACT_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
@@ -38,10 +48,12 @@ def is_flat(values: Iterable[Any]) -> bool:
 def pack(value: Any, what: str = "value", *, sound: bool = False) -> bytes:
     """The bytes of ``value``; UnserialisableError names the path to what has no representation.
 
-    ``sound``: the caller has checked its types.
+    What has a form travels in it (V-2). ``sound``: the caller has checked its types.
     """
     if not sound and not _sound(value, MAX_VALUE_DEPTH):
-        find_unserialisable(value, what)
+        value = _plain_of(value, what)
+        if not _sound(value, MAX_VALUE_DEPTH):
+            find_unserialisable(value, what)
     try:
         packer = _packers.pop()
     except IndexError:
@@ -56,6 +68,16 @@ def pack(value: Any, what: str = "value", *, sound: bool = False) -> bytes:
     if len(packed) <= _MAX_KEPT_BYTES:
         _packers.append(packer)
     return packed
+
+
+def _plain_of(value: Any, what: str) -> Any:
+    try:
+        return plain(value)
+    except UnserialisableError:
+        find_unserialisable(value, what)
+        raise
+    except Exception as error:  # the code of a value: any exception may come out of it
+        raise UnserialisableError(f"{what} cannot be read: {type(error).__name__}") from None
 
 
 def unpack(data: bytes | bytearray | memoryview, what: str = "payload", *, depth: int = 0) -> Any:
@@ -214,6 +236,8 @@ def find_unserialisable(value: Any, path: str, depth: int = 0) -> None:
             raise UnserialisableError(f"{path} is a datetime without a time zone")
     elif isinstance(value, _SCALARS):
         _check_scalar(value, path)
+    elif (form := formed(value)) is not value:
+        find_unserialisable(form, path, depth)
     else:
         raise UnserialisableError(
             f"{path} is of type {type(value).__name__}, which has no representation: convert it first"
@@ -236,7 +260,186 @@ def _check_scalar(value: Any, path: str) -> None:
             raise UnserialisableError(f"{path} is text with a lone surrogate") from None
 
 
-UNSPECIFIED, PROTOBUF, JSON, AVRO, CUSTOM = 0, 1, 2, 3, 99
+# Types that the wire has no kind for, in the form in which they travel (V-2).
+
+
+class Form(NamedTuple):
+    """How values of one type travel."""
+
+    kind: type
+    """What comes over the wire."""
+    read: Callable[[Any], Any]
+    """Raises ValueError for what is no such value."""
+    write: Callable[[Any], Any]
+    """Gives back what has no form."""
+    schema: Mapping[str, Any]
+
+
+_MICROSECOND = timedelta(microseconds=1)
+_MAX_DIGITS = 1000
+"""Characters of a decimal that is read: what is longer costs more than it can mean."""
+
+
+def _matching(pattern: str, make: Callable[[str], Any]) -> Callable[[str], Any]:
+    compiled = re.compile(pattern, re.ASCII)
+
+    def read(text: str) -> Any:
+        if len(text) > _MAX_DIGITS or compiled.fullmatch(text) is None:
+            raise ValueError
+        return make(text)
+
+    return read
+
+
+def _time(text: str) -> time:
+    whole, _, fraction = text.partition(".")
+    return time.fromisoformat(whole).replace(microsecond=int(fraction.ljust(6, "0")))
+
+
+def _write_time(value: time) -> Any:
+    return value if value.tzinfo else value.isoformat()  # with a zone it has no form
+
+
+def _write_decimal(value: Decimal) -> Any:
+    return format(value, "f") if value.is_finite() else value
+
+
+def _span(microseconds: int) -> timedelta:
+    try:
+        return timedelta(microseconds=microseconds)
+    except OverflowError:
+        raise ValueError from None
+
+
+def _text(form: str) -> Mapping[str, Any]:
+    return {"type": "string", "format": form}
+
+
+FORMS: Mapping[Any, Form] = {
+    Decimal: Form(str, _matching(r"-?\d+(\.\d+)?", Decimal), _write_decimal, _text("decimal")),
+    date: Form(str, _matching(r"\d{4}-\d\d-\d\d", date.fromisoformat), date.isoformat, _text("date")),
+    time: Form(str, _matching(r"\d\d:\d\d(:\d\d(\.\d{1,6})?)?", _time), _write_time, _text("time")),
+    timedelta: Form(int, _span, lambda span: span // _MICROSECOND, {"type": "integer", "format": "microseconds"}),
+    UUID: Form(str, _matching(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", UUID), str, _text("uuid")),
+    memoryview: Form(bytes, memoryview, bytes, {"type": "string", "contentEncoding": "base64"}),
+}
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes, bytearray, memoryview, datetime, Column})
+
+
+def plain(value: Any, keep: Collection[type] = (), depth: int = MAX_VALUE_DEPTH) -> Any:
+    """``value`` with what it holds in the form in which it travels; types in ``keep`` stay as they are.
+
+    What has no form stays too, and is refused when it is packed. UnserialisableError for what is nested too deep.
+    """
+    kind = type(value)
+    if kind in _PLAIN or kind in keep:
+        return value
+    if depth < 0:
+        raise UnserialisableError(f"a value is nested deeper than {MAX_VALUE_DEPTH}")
+    if kind is dict or isinstance(value, dict):
+        names = value if _EXACT_KEYS.issuperset(map(type, value)) else map(formed, value)
+        return {name: plain(one, keep, depth - 1) for name, one in zip(names, value.values(), strict=True)}
+    if isinstance(value, list | tuple):
+        return value if _PLAIN.issuperset(map(type, value)) else [plain(one, keep, depth - 1) for one in value]
+    form = formed(value)
+    return form if form is value else plain(form, keep, depth)
+
+
+def formed(value: Any) -> Any:
+    """``value`` in the form in which it travels, with what it holds as it is; itself where it has none."""
+    kind = type(value)
+    form = FORMS.get(kind)
+    if form is not None:
+        return form.write(value)
+    if isinstance(value, enum.Enum):
+        return member_form(value)
+    if isinstance(value, set | frozenset):
+        return list(value)
+    if is_dataclass(kind):
+        return {name: getattr(value, name) for name in _fields_of(kind)}
+    if isinstance(value, PurePath):
+        return str(value)
+    if hasattr(kind, "__struct_config__"):  # of msgspec
+        return _of_struct(value)
+    if hasattr(kind, "__pydantic_fields__"):
+        return value.model_dump(by_alias=True)
+    return _of_numpy(value)
+
+
+def as_views(value: Any) -> Any:
+    """``value`` with memoryviews for the bytes in it, at any depth."""
+    if isinstance(value, bytes):
+        return memoryview(value)
+    if isinstance(value, list):
+        return [as_views(one) for one in value]
+    if isinstance(value, dict):
+        return {key: as_views(one) for key, one in value.items()}
+    return value
+
+
+@lru_cache(maxsize=1024)
+def _fields_of(kind: Any) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))
+
+
+def member_form(member: enum.Enum) -> Any:
+    """A member of an enumeration: its value where that is text or an integer, else its name."""
+    if type(member.value) in (str, int):
+        return member.value
+    return member if member.name is None else member.name  # flags together have no name
+
+
+def _of_struct(value: Any) -> dict[str, Any]:
+    kind = type(value)
+    config = kind.__struct_config__
+    members = {} if config.tag is None else {config.tag_field: config.tag}
+    names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
+    return members | {encoded: getattr(value, name) for name, encoded in names}
+
+
+def _of_numpy(value: Any) -> Any:
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return value
+    if isinstance(value, numpy.number | numpy.bool_ | numpy.datetime64):
+        return _number_of(numpy, value)
+    if isinstance(value, numpy.ndarray) and value.dtype.name in ARRAY_TYPES:
+        data = numpy.ascontiguousarray(value, value.dtype.newbyteorder("<")).tobytes()
+        return {"dtype": value.dtype.name, "shape": list(value.shape), "data": data}
+    return value
+
+
+def _number_of(numpy: Any, value: Any) -> Any:
+    kind = {numpy.datetime64: "datetime64[us]", numpy.timedelta64: "timedelta64[us]"}.get(type(value))
+    number = (value if kind is None else value.astype(kind)).item()
+    if type(number) is datetime:
+        return number.replace(tzinfo=timezone.utc)
+    if type(number) is timedelta:
+        return number // _MICROSECOND
+    return number if type(number) in (bool, int, float) else value
+
+
+ARRAY_TYPES = frozenset(
+    {"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"}
+)
+"""The types of items that an array of numpy may have (V-2)."""
+_MAX_AXES = 32
+
+
+def read_array(value: Any, dtype: str | None) -> Any:
+    """The array of numpy in a map with ``dtype``, ``shape`` and ``data``, read-only; ValueError for another map."""
+    numpy = sys.modules["numpy"]
+    name, shape, data = value.get("dtype"), value.get("shape"), value.get("data")
+    if type(name) is not str or name not in ARRAY_TYPES or (dtype is not None and name != dtype):
+        raise ValueError
+    if type(shape) is not list or len(shape) > _MAX_AXES or not all(type(one) is int and one >= 0 for one in shape):
+        raise ValueError
+    kind = numpy.dtype(name).newbyteorder("<")
+    if not isinstance(data, bytes | memoryview) or math.prod(shape) * kind.itemsize != len(data):
+        raise ValueError
+    return numpy.frombuffer(data, kind).reshape(shape)
+
+
 MSGPACK_TYPE = "application/msgpack"
 TEXT_TYPE = "text/plain"
 BYTES_TYPE = "application/octet-stream"
@@ -244,11 +447,18 @@ PROTOBUF_TYPE = "application/protobuf"
 BATCH_TYPE = "application/x-speed-batch"
 TYPE_URL_PREFIX = "type.googleapis.com/"
 
-CONTENT_TYPES = {PROTOBUF: PROTOBUF_TYPE, JSON: "application/json", AVRO: "application/avro"}
-CONTENT_ENCODINGS = {0: "none", 1: "gzip", 2: "snappy", 3: "zstd", 4: "lz4"}
-ENCODING_NUMBERS = {text: number for number, text in CONTENT_ENCODINGS.items()}
+JSON_TYPE = "application/json"
+AVRO_TYPE = "application/avro"
+CONTENT_TYPES = {
+    ContentType.UNSPECIFIED: BYTES_TYPE,
+    ContentType.PROTOBUF: PROTOBUF_TYPE,
+    ContentType.JSON: JSON_TYPE,
+    ContentType.AVRO: AVRO_TYPE,
+}
+ENCODING_NUMBERS = {name.lower(): number for name, number in vars(ContentEncoding).items() if name.isupper()}
+CONTENT_ENCODINGS = {number: text for text, number in ENCODING_NUMBERS.items()}
 _MSGPACK_KINDS = frozenset([dict, list, tuple, bool, int, float, type(None)])
-_NUMBER_OF = {text: number for number, text in CONTENT_TYPES.items()}
+_NUMBER_OF = {text: number for number, text in CONTENT_TYPES.items() if number != ContentType.UNSPECIFIED}
 
 
 class Content(NamedTuple):
@@ -268,14 +478,16 @@ def encode_content(payload: Any, content_type: str | None = None) -> Content:
     if content_type is not None:
         return _encode_declared(payload, content_type)
     if type(payload) in _MSGPACK_KINDS:  # most are
-        return Content(CUSTOM, MSGPACK_TYPE, None, pack(payload, "payload"))
+        return Content(ContentType.CUSTOM, MSGPACK_TYPE, None, pack(payload, "payload"))
     if isinstance(payload, str):
-        return Content(CUSTOM, TEXT_TYPE, None, _utf8(payload))
+        return Content(ContentType.CUSTOM, TEXT_TYPE, None, _utf8(payload))
     if isinstance(payload, bytes | bytearray | memoryview):
-        return Content(CUSTOM, BYTES_TYPE, None, _flat(payload))
+        return Content(ContentType.CUSTOM, BYTES_TYPE, None, _flat(payload))
     if is_protobuf(payload):
-        return Content(PROTOBUF, None, TYPE_URL_PREFIX + payload.DESCRIPTOR.full_name, payload.SerializeToString())
-    return Content(CUSTOM, MSGPACK_TYPE, None, pack(payload, "payload"))
+        return Content(
+            ContentType.PROTOBUF, None, TYPE_URL_PREFIX + payload.DESCRIPTOR.full_name, payload.SerializeToString()
+        )
+    return Content(ContentType.CUSTOM, MSGPACK_TYPE, None, pack(payload, "payload"))
 
 
 def is_protobuf(payload: Any) -> bool:
@@ -295,7 +507,7 @@ def decode_content(content_type: str, type_url: str, data: memoryview) -> Any:
             return str(data, "utf-8")
         if content_type == PROTOBUF_TYPE:
             return _parse_protobuf(type_url, bytes(data))
-        if content_type == CONTENT_TYPES[JSON]:
+        if content_type == JSON_TYPE:
             return lazily.load("speed.wire.text").read_json(bytes(data), MAX_JSON_DEPTH)
     except (ValueError, RecursionError) as error:
         raise WireError("BAD_MESSAGE", f"payload: is not valid {content_type}: {error}") from error
@@ -304,16 +516,14 @@ def decode_content(content_type: str, type_url: str, data: memoryview) -> Any:
 
 def content_type_text(number: int, custom: str) -> str:
     """The media type of an enum number; absent means bytes, a number of a later version ``unknown/<n>``."""
-    if number == CUSTOM:
+    if number == ContentType.CUSTOM:
         return custom
-    if number == UNSPECIFIED:
-        return BYTES_TYPE
     return CONTENT_TYPES.get(number) or f"unknown/{number}"
 
 
 def content_encoding_text(number: int, custom: str) -> str:
     """The name of an encoding number, ``none`` when absent."""
-    if number == CUSTOM:
+    if number == ContentEncoding.CUSTOM:
         return custom
     return CONTENT_ENCODINGS.get(number) or f"unknown/{number}"
 
@@ -323,10 +533,10 @@ def _encode_declared(payload: Any, content_type: str) -> Content:
         payload = _utf8(payload)
     if not isinstance(payload, bytes | bytearray | memoryview):
         raise UnserialisableError(f"payload: content_type {content_type!r} needs bytes or str")
-    number = _NUMBER_OF.get(content_type, CUSTOM)
-    if number == PROTOBUF:
+    number = _NUMBER_OF.get(content_type, ContentType.CUSTOM)
+    if number == ContentType.PROTOBUF:
         raise UnserialisableError("payload: give the protobuf message itself, its type URL must travel too")
-    return Content(number, content_type if number == CUSTOM else None, None, _flat(payload))
+    return Content(number, content_type if number == ContentType.CUSTOM else None, None, _flat(payload))
 
 
 def _utf8(text: str) -> bytes:

@@ -19,7 +19,8 @@ from speed.journal.writer import JournalWriter
 from speed.message.writing import encode_message
 from speed.wire import names
 from speed.wire.journal import Subject
-from speed.wire.value import CUSTOM, JSON, PROTOBUF, Content
+from speed.wire.records import ContentType
+from speed.wire.value import Content
 from tests.system.commands import PATIENCE, Command
 
 pytestmark = pytest.mark.system
@@ -263,8 +264,12 @@ def test_listen_masks_personal_fields_of_avro_and_goes_on_behind_an_unknown_prot
     with speed.Node("mouth", root=run.root, key=run.root / "speed.key", security=security) as mouth:
         avro = speed.PublishOptions(schema="Order", content_type="application/avro")
         mouth.send("ear", b"\x02\x084111", options=avro)
-        unknown = Content(PROTOBUF, None, "type.googleapis.com/shop.Unknown", b"\x0a\xffgarbage")
-        for content in (unknown, Content(JSON, None, None, b'{"a": '), Content(CUSTOM, "text/plain", None, b"\xff")):
+        unknown = Content(ContentType.PROTOBUF, None, "type.googleapis.com/shop.Unknown", b"\x0a\xffgarbage")
+        for content in (
+            unknown,
+            Content(ContentType.JSON, None, None, b'{"a": '),
+            Content(ContentType.CUSTOM, "text/plain", None, b"\xff"),
+        ):
             mouth.send("ear", content)
         mouth.send("ear", "behind")
         out, _ = listening.communicate(timeout=PATIENCE)

@@ -12,6 +12,7 @@ namespace {
 
 PyObject* epoch = nullptr;        // 1970-01-01 UTC; lives as long as the process
 PyObject* column_type = nullptr;  // speed.Column; likewise
+PyObject* formed = nullptr;       // speed.wire.value.formed; likewise
 
 constexpr std::size_t lent_bytes = 32 << 10;  // to hold less in place costs more than a copy
 
@@ -106,9 +107,24 @@ void check_depth(const Path& path, std::size_t depth) {
   refuse(path, " is nested deeper than " + std::to_string(max_value_depth));
 }
 
+// What has no kind of its own in the form in which it travels (V-2); null for what has none.
+nb::object form_of(PyObject* object, const Path& path) {
+  PyObject* const made = PyObject_CallOneArg(formed, object);
+  if (made == nullptr) {
+    const nb::python_error error;  // the code of a value: what it says may be a secret
+    if (!error.matches(PyExc_Exception)) throw error;
+    refuse(path, " cannot be read: " + nb::cast<std::string>(error.type().attr("__name__")));
+  }
+  nb::object form = nb::steal(made);
+  return form.ptr() == object ? nb::object() : form;
+}
+
 Value key_of(PyObject* key, const Path& path) {
   if (PyUnicode_Check(key)) return text(key, path, "a key of ");
   if (PyLong_Check(key) && !PyBool_Check(key)) return integer(key, path, "a key of ");
+  const nb::object form = PyBool_Check(key) ? nb::object() : form_of(key, path);
+  if (form.is_valid() && PyUnicode_Check(form.ptr())) return text(form.ptr(), path, "a key of ");
+  if (form.is_valid() && PyLong_CheckExact(form.ptr())) return integer(form.ptr(), path, "a key of ");
   refuse(path, " has a key of type " + type_name(key) + ": use str or int");
 }
 
@@ -149,6 +165,8 @@ Value value_of(PyObject* object, const Path& path, std::size_t depth) {
   if (PyBytes_Check(object) || PyByteArray_Check(object) || PyMemoryView_Check(object)) return bytes(object);
   if (PyDateTime_CheckExact(object)) return instant(object, path);
   if (Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(column_type))) return column(object);
+  const nb::object form = form_of(object, path);
+  if (form.is_valid()) return value_of(form.ptr(), path, depth);
   refuse(path, " is of type " + type_name(object) + ", which has no representation: convert it first");
 }
 
@@ -226,6 +244,7 @@ void prepare_conversions(nb::module_& module) {
   epoch = PyDateTimeAPI->DateTime_FromDateAndTime(1970, 1, 1, 0, 0, 0, 0, PyDateTime_TimeZone_UTC,
                                                   PyDateTimeAPI->DateTimeType);
   if (epoch == nullptr) failed();
+  formed = nb::object(nb::module_::import_("speed.wire.value").attr("formed")).release().ptr();
   column_type = nb::object(nb::module_::import_("speed.wire.column").attr("Column")).release().ptr();
 }
 

@@ -116,10 +116,11 @@ void Engine::deny(const Names& patterns) {
 }
 
 void Engine::serve(const std::string& name, nb::handle answer, bool is_plain, const Names& viewed,
-                   const std::optional<Names>& allow, bool idempotent) {
+                   const std::optional<Names>& allow, bool idempotent, nb::handle description) {
+  const Value described = to_value(description, "the description");
   give(answer, [&](const Kept& kept) {
     const auto service = std::make_shared<PythonService>(kept, is_plain, viewed);
-    node_->node().serve(name, service, {.allow = allow, .idempotent = idempotent, .views = true});
+    node_->serve(name, service, {.allow = allow, .idempotent = idempotent, .views = true}, described.as<Map>());
   });
 }
 

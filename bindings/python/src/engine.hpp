@@ -30,7 +30,7 @@ class Engine {
   Names allowed() const { return node_->node().allowed(); }
   // Bytes in the arguments that `viewed` names become memoryviews.
   void serve(const std::string& name, nb::handle answer, bool is_plain, const Names& viewed,
-             const std::optional<Names>& allow, bool idempotent);
+             const std::optional<Names>& allow, bool idempotent, nb::handle description);
   void unregister(const std::string& name);
 
   // `views`: bytes of the result become memoryviews; likewise in `submit`.

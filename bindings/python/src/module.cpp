@@ -113,7 +113,7 @@ NB_MODULE(_native, module) {
       .def("deny", &Engine::deny)
       .def("allowed", &Engine::allowed)
       .def("serve", &Engine::serve, arg("name"), arg("answer"), arg("is_plain"), arg("viewed"), arg("allow").none(),
-           arg("idempotent"))
+           arg("idempotent"), arg("description"))
       .def("unregister", &Engine::unregister)
       .def("call", &Engine::call, arg(), arg(), arg(), arg(), arg().none(), arg())
       .def("submit", &Engine::submit, arg(), arg(), arg(), arg(), arg().none(), arg(), arg())

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from speed.core import counters, texts
 from speed.core.calls import PendingCall, PendingCalls, RequestState, call_error, not_begun
-from speed.core.hints import as_views
 from speed.core.log import logger
 from speed.engine.futures import Answer, CallFuture, Carried, Completion, OneAnswer, Outcome, Waiter
 from speed.engine.message import FRONT_ROOM, Published, Sent, described, is_large, publish_to
@@ -45,6 +44,7 @@ from speed.wire.cursor import Cursor
 from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
 from speed.wire.limits import CALL_GRACE_SECONDS, MAX_PAYLOAD_BYTES
 from speed.wire.text import harmless
+from speed.wire.value import as_views
 
 if TYPE_CHECKING:
     from speed.engine.python.segments import LargeSender, Progress
@@ -94,14 +94,15 @@ class Calls:
         except BaseException:
             self._withdrawals.withdraw(request.target, request_id)
             raise
-        return as_views(result) if request.views else result
+        result = as_views(result) if request.views else result
+        return result if request.read is None else request.read(result)
 
     def submit(self, request: CallRequest, carried: Carried | None = None) -> CallFuture:
         """Call, and wait later; ``carried`` makes of the answer what the caller gets."""
         self._context.check_open()
         request_id = self._next_id()
         future = CallFuture(self._tell, self._process, request.target, request.service)
-        future.views, future.carried = request.views, carried
+        future.views, future.carried, future.read = request.views, carried, request.read
         future.on_cancelled(partial(self._withdrawals.withdraw, request.target, request_id))
         try:
             self._start(request_id, request, future.complete)
@@ -114,7 +115,7 @@ class Calls:
 
     def _start(self, request_id: str, request: CallRequest, completion: Completion) -> None:
         """Send one SPC request; ``completion`` runs once, unless this raises a SpeedError: then nothing began."""
-        target, service, arguments, timeout_seconds, traceparent, _ = request
+        target, service, arguments, timeout_seconds, traceparent, *_ = request
         try:
             link = self._links.granted(target, starting=True)
             entry = link.entry

@@ -10,8 +10,8 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from speed.core import counters
-from speed.core.calls import PendingCall, node_left
+from speed.core import counters, texts
+from speed.core.calls import PendingCall
 from speed.core.log import logger
 from speed.core.services import ServiceRegistry
 from speed.engine.message import Message
@@ -24,7 +24,7 @@ from speed.engine.python.links import Links
 from speed.engine.python.serving import Serving
 from speed.engine.python.settling import Settling
 from speed.engine.workers import WorkerPool
-from speed.errors import SpeedError, WireError
+from speed.errors import NodeLeftError, SpeedError, WireError
 from speed.fs.identity import unix_ms
 from speed.fs.slots import OpenedEnvelope
 from speed.message.view import MessageView
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 
 # Answers to DISCOVERY questions, shaped like the NATS service contract: INFO, STATS, SERVICES (S-12).
+
+
+_ROOM_BYTES = 4096
+"""Of an answer, for what stands around descriptions."""
 
 
 class Introspection:
@@ -53,6 +57,7 @@ class Introspection:
             "INFO": self._info,
             "STATS": self._stats,
             "SERVICES": self._list,
+            "DESCRIBE": self._describe,
         }
 
     def answer(self, operation: str, asker: str) -> dict[str, Any] | None:
@@ -79,6 +84,10 @@ class Introspection:
     def _list(self, asker: str) -> dict[str, Any]:
         """Only what the asker may call: others cannot learn what exists (A-5)."""
         return {"services": list(self._services.names(asker))}
+
+    def _describe(self, asker: str) -> dict[str, Any]:
+        """What they take and give (S-26)."""
+        return {"services": self._services.descriptions(asker, MAX_DISCOVERY_BYTES - _ROOM_BYTES)}
 
     def _stats(self, asker: str) -> dict[str, Any]:
         visible = set(self._services.names(asker))
@@ -322,7 +331,7 @@ class Dispatch:
         self._links.drop(name)
         self._settling.settle(name, waiting, None)
         others = [call for call in waiting if call.request is None and not call.is_part]
-        self._context.pending.fail(others, node_left(name))
+        self._context.pending.fail(others, NodeLeftError(texts.left_unanswered(name)))
 
     def concerns(self, name: str, generation: int) -> bool:
         """Whether calls are open that were written to a generation of ``name`` before that one."""

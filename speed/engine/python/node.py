@@ -15,7 +15,7 @@ from speed.core import counters
 from speed.core.access import AccessPolicy, granted
 from speed.core.calls import PendingCalls, checked_answer
 from speed.core.log import logger
-from speed.core.services import Service
+from speed.core.services import Service, ServiceOptions
 from speed.engine import threads
 from speed.engine.message import BatchHandler
 from speed.engine.options import Options
@@ -448,11 +448,11 @@ class PythonEngine:
         return self._context.policy.allowed()
 
     def register(
-        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None, idempotent: bool
+        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None, how: ServiceOptions
     ) -> None:
         self._context.check_open()
         with self._lock:
-            self._parts.serving.services.register(name, service, allow, idempotent=idempotent)
+            self._parts.serving.services.register(name, service, allow, how)
 
     def unregister(self, name: str) -> None:
         self._context.check_open()

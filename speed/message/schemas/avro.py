@@ -11,8 +11,8 @@ from typing import Any
 from speed.message.errors import NotAvailableError, SchemaError
 from speed.message.schemas import DEPRECATED, MAX_DEPTH, PII, FieldRules, Reach, read_places
 from speed.wire import lazily
+from speed.wire.value import AVRO_TYPE
 
-AVRO_TYPE = "application/avro"
 _PROMOTIONS = {
     "int": {"long", "float", "double"},
     "long": {"float", "double"},

@@ -29,15 +29,15 @@ from speed.spark.source.scan import (
     has_batches,
     unbatched,
 )
-from speed.spark.source.schemas import AVRO_TYPE, Schemas
+from speed.spark.source.schemas import Schemas
 from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES
 from speed.wire.limits import MAX_JSON_DEPTH
 from speed.wire.text import read_json
 from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, KeptMessage, decode
 from speed.wire.value import (
+    AVRO_TYPE,
     BYTES_TYPE,
-    CONTENT_TYPES,
-    JSON,
+    JSON_TYPE,
     MSGPACK_TYPE,
     PROTOBUF_TYPE,
     TEXT_TYPE,
@@ -142,7 +142,6 @@ def _ddl(columns: dict[str, str]) -> str:
     return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 
 
-_JSON_TYPE = CONTENT_TYPES[JSON]
 UNKNOWN = Schemas()
 """No schema is known."""
 
@@ -446,7 +445,7 @@ def _decoder(head: MessageHead, kind: pa.DataType, schemas: Schemas) -> Callable
 def _plain_decoder(head: MessageHead, kind: pa.DataType, schemas: Schemas) -> Callable[[bytes], Any]:
     if head.content_type == MSGPACK_TYPE:
         return _unpacked_map if is_type.is_struct(kind) else unpack
-    if head.content_type in (_JSON_TYPE, TEXT_TYPE):
+    if head.content_type in (JSON_TYPE, TEXT_TYPE):
         return _read_written if _has_decimals(kind) else _read_json
     if head.content_type in (AVRO_TYPE, PROTOBUF_TYPE):
         return schemas.decoder(head, kind)

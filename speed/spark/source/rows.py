@@ -10,7 +10,7 @@ from speed.errors import ConfigurationError, PayloadTooLargeError, SpeedError, U
 from speed.message.view import DEFAULT_NAMESPACE, DEFAULT_TOPIC
 from speed.message.writing import MessageIds, encode_head, encode_message, frame_of
 from speed.wire.limits import MAX_PAYLOAD_BYTES, MAX_VALUE_DEPTH
-from speed.wire.records import varint, walk
+from speed.wire.records import MessageEnvelope, MessageMetadata, varint, walk
 from speed.wire.value import BYTES_TYPE, MSGPACK_TYPE, TEXT_TYPE, Content, encode_content, pack
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 # Many messages that differ in id and payload only, written quickly (M-2, M-13).
 
-_METADATA, _MESSAGE_ID, _PUBLISHED_AT = 1, 1, 4
 _ID_BYTES = 36
 _USUAL_TIME = 1 << 35
 
@@ -47,9 +46,12 @@ class MessageSeries:
 def _head_around(content: Content, **metadata: Any) -> tuple[bytes, bytes, bytes]:
     """The head's bytes before an id of 36 characters, between it and a time of now, and after that."""
     head = encode_head(content, message_id="0" * _ID_BYTES, published_at_ms=_USUAL_TIME, **metadata)
-    start, end = next((value, end) for field, _, _, value, end in walk(head) if field == _METADATA)
+    start, end = next((value, end) for field, _, _, value, end in walk(head) if field == MessageEnvelope.METADATA)
     places = {field: (start + value, start + end) for field, _, _, value, end in walk(head[start:end])}
-    (id_start, id_end), (time_start, time_end) = places[_MESSAGE_ID], places[_PUBLISHED_AT]
+    (id_start, id_end), (time_start, time_end) = (
+        places[MessageMetadata.MESSAGE_ID],
+        places[MessageMetadata.PUBLISHED_AT_MS],
+    )
     return head[:id_start], head[id_end:time_start], head[time_end:]
 
 

@@ -19,14 +19,15 @@ from speed.message.compression import decompress, is_read
 from speed.message.errors import BatchError, CompressionError
 from speed.message.options import split_batch
 from speed.message.reader import MessageShape, shape_of
-from speed.message.view import DEFAULT_PRIORITY, LABELS, parse_records, text_map
+from speed.message.view import DEFAULT_PRIORITY, parse_records, text_map
 from speed.wire.limits import MAX_PAYLOAD_BYTES
+from speed.wire.records import ContentType, ObservabilityContext, ProtobufAny, tag_of
 from speed.wire.text import are_trace_ids
-from speed.wire.value import BATCH_TYPE, PROTOBUF, content_encoding_text, content_type_text
+from speed.wire.value import BATCH_TYPE, content_encoding_text, content_type_text
 
 # What a message says, read once for many: most differ from those before in id, time and payload only.
 
-VALUE_TAG = 0x12
+(VALUE_TAG,) = tag_of(ProtobufAny.VALUE)
 """What stands between the two lengths of a payload."""
 
 
@@ -87,9 +88,11 @@ def _head(message: bytes, envelope: Any) -> MessageHead:
         correlation_id=metadata.correlation_id if has("correlation_id") else None,
         causality_parent=metadata.causality_parent if has("causality_parent") else None,
         trace_id=trace.trace_id if are_trace_ids(trace.trace_id, trace.span_id) else None,
-        labels=tuple(text_map(message, LABELS).items()) if envelope.HasField("observability") else (),
+        labels=tuple(text_map(message, ObservabilityContext.LABELS).items())
+        if envelope.HasField("observability")
+        else (),
         is_encrypted=envelope.HasField("security") and envelope.security.HasField("encryption"),
-        type_url=envelope.payload.type_url if metadata.content_type == PROTOBUF else "",
+        type_url=envelope.payload.type_url if metadata.content_type == ContentType.PROTOBUF else "",
         schema_name=schema.schema_name,
         schema_version=schema.schema_version,
         schema_hash=schema.schema_hash,

@@ -20,7 +20,7 @@ from speed.message.schemas import Schema, parse_schema, schema_hash
 from speed.message.schemas.avro import AvroSchema
 from speed.message.schemas.protobuf import ProtobufSchema, message_names
 from speed.message.schemas.registry import SchemaRegistry, read_schema_file
-from speed.wire.value import AVRO, CONTENT_TYPES, PROTOBUF_TYPE
+from speed.wire.value import AVRO_TYPE, PROTOBUF_TYPE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +82,6 @@ def _one(field: Any, value: Any, kind: pa.DataType) -> Any:
     return value
 
 
-AVRO_TYPE = CONTENT_TYPES[AVRO]
 _TYPE_OF = {"avro": AVRO_TYPE, "protobuf": PROTOBUF_TYPE}
 Decode = Callable[[bytes], Any]
 

@@ -23,12 +23,12 @@ from speed.cli.options import (
     as_json,
     bytes_text,
     columns_that_fit,
+    parse_arguments,
     print_value,
     seconds_text,
     show_what_can_be_shown,
     span,
 )
-from speed.cli.topic import parse_arguments
 from speed.errors import KeyFileError, SpeedError, WireError, exit_status
 
 

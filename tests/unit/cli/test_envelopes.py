@@ -15,7 +15,8 @@ from speed.message import message_pb2
 from speed.message.keys import generate_key
 from speed.message.protect import Protection, protect_message
 from speed.message.writing import with_security
-from speed.wire.value import PROTOBUF, Content
+from speed.wire.records import ContentType
+from speed.wire.value import Content
 from tests.unit.message.keys import BASE
 
 pb: Any = message_pb2
@@ -123,5 +124,5 @@ def test_a_file_beyond_all_bounds_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_type_of_a_protobuf_payload_is_told() -> None:
-    content = Content(PROTOBUF, None, "type.googleapis.com/shop.Order", b"\x08\x01")
+    content = Content(ContentType.PROTOBUF, None, "type.googleapis.com/shop.Order", b"\x08\x01")
     assert inspected(protect_message(content, Protection(), **BASE))["type_url"] == "type.googleapis.com/shop.Order"

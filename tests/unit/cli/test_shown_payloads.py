@@ -16,7 +16,8 @@ from speed.cli.options import as_json, registry_of, shown_payload
 from speed.message.protect import Protection, protect_message
 from speed.message.schemas.registry import RegisteredSchema, SchemaRegistry
 from speed.message.view import MessageView
-from speed.wire.value import AVRO, CUSTOM, JSON, PROTOBUF, TYPE_URL_PREFIX, Content
+from speed.wire.records import ContentType
+from speed.wire.value import TYPE_URL_PREFIX, Content
 from tests.unit.message.keys import BASE
 
 SECRET = "4111-1111"
@@ -73,7 +74,7 @@ def _order(tmp_path: Path) -> tuple[RegisteredSchema, Callable[..., Any]]:
 
 
 def protobuf(data: bytes, name: str = "shop.Order") -> Content:
-    return Content(PROTOBUF, None, TYPE_URL_PREFIX + name, data)
+    return Content(ContentType.PROTOBUF, None, TYPE_URL_PREFIX + name, data)
 
 
 # --- Avro and protobuf ---
@@ -88,7 +89,7 @@ def test_personal_fields_of_an_avro_payload_are_masked_and_others_shown(tmp_path
     value = {"id": "1", "name": SECRET, "cards": {"main": card}, "notes": {"a": SECRET}, "before": inner}
     assert isinstance(schema.schema, AvroSchema)
     assert schema.contains_pii
-    assert shown(tmp_path, Content(AVRO, None, None, schema.schema.encode(value)), schema) == {
+    assert shown(tmp_path, Content(ContentType.AVRO, None, None, schema.schema.encode(value)), schema) == {
         "id": "1",
         "name": "***",
         "cards": {"main": {"number": "***", "kind": "visa"}},
@@ -137,7 +138,10 @@ def test_a_protobuf_payload_is_named_whether_this_process_knows_its_type_or_not(
 
 
 def test_json_and_text_that_are_none_are_named(tmp_path: Path) -> None:
-    for content in (Content(JSON, None, None, b'{"a": '), Content(CUSTOM, "text/plain", None, b"\xff")):
+    for content in (
+        Content(ContentType.JSON, None, None, b'{"a": '),
+        Content(ContentType.CUSTOM, "text/plain", None, b"\xff"),
+    ):
         assert "BAD_MESSAGE" in shown(tmp_path, content, None, False)
 
 

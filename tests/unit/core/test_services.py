@@ -27,8 +27,10 @@ from speed.errors import (
     InvalidNameError,
     ServiceExistsError,
     ServiceNotFoundError,
+    UnserialisableError,
 )
 from speed.wire.column import Column, from_values
+from speed.wire.value import plain
 
 
 def request(service: str = "f", caller: str = "analytics", **arguments: Any) -> Request:
@@ -42,9 +44,10 @@ def registry_with(function: Any, **options: Any) -> ServiceRegistry:
 
 
 def invoke(services: ServiceRegistry, asked: Request) -> Response:
-    """As a node does: find the service for its caller, and run it."""
+    """As a node does: find the service for its caller, run it, and give its result the form in which it travels."""
     found = services.find(asked.service, asked.caller)
-    return found if isinstance(found, Response) else run(found.service, asked)
+    answer = found if isinstance(found, Response) else run(found.service, asked)
+    return answer._replace(result=plain(answer.result))
 
 
 def test_a_function_is_called_with_its_arguments_by_name():
@@ -390,7 +393,6 @@ class Positive:
         (dict[str, complex], "complex"),
         (complex | None, "complex"),
         (Unsound, "complex"),
-        (set[int], "set[int]"),
         ([int], "[<class 'int'>]"),
     ],
 )
@@ -456,7 +458,7 @@ def test_what_fits_inside_is_taken(annotation: Any, value: Any) -> None:
     """S-9."""
 
     def function(x):  # type: ignore[no-untyped-def]
-        return x
+        return list(x) if isinstance(x, tuple) else x
 
     function.__annotations__["x"] = annotation
     assert invoke(registry_with(function), request(x=value)) == Response(value)
@@ -587,7 +589,7 @@ def answering(annotation: Any) -> tuple[ServiceRegistry, list[Any]]:
         (datetime.time, "23:59:59.000001", datetime.time(23, 59, 59, 1)),
         (datetime.timedelta, -999_995, SPAN),
         (uuid.UUID, str(NUMBER), NUMBER),
-        (Colour, "RED", Colour.RED),
+        (Colour, 1, Colour.RED),
         (Optional[datetime.date], None, None),  # noqa: UP045
         (datetime.date | None, "2026-11-25", DAY),
         (list[datetime.date], ["2026-11-25"], [DAY]),
@@ -629,7 +631,7 @@ def test_what_a_time_or_a_fraction_leaves_out_is_nothing() -> None:
         (datetime.timedelta, True, "argument 'x' must be timedelta, not bool"),
         (datetime.datetime, "2026-11-25T23:59:59", "argument 'x' must be datetime, not str"),
         (uuid.UUID, str(NUMBER).upper(), "argument 'x' must be UUID, not another str"),
-        (Colour, "secret", "argument 'x' must be the name of a Colour, not another str"),
+        (Colour, "secret", "argument 'x' must be one of 1, not another str"),
         (list[Order], [{"amount": "secret"}], "argument 'x'[0].amount must be int, not str"),
         (Order, {}, "argument 'x' must be a map with 'amount', not one without it"),
         (Order, {"amount": 1, "day": "x"}, "argument 'x'.day must be date, not another str"),
@@ -672,9 +674,7 @@ def test_arguments_without_a_form_are_left_as_they_are_beside_those_with_one() -
 def test_a_type_that_fits_as_it_is_needs_no_form() -> None:
     """V-2: services of columns are given decimals."""
     hint = compile_hint(Decimal, "the field 'x'", {Decimal: frozenset({Decimal})})
-    assert hint.inside is not None and hint.make is not None
-    assert hint.inside(Decimal("1.5")) is None
-    assert hint.make(Decimal("1.5")) == Decimal("1.5") == hint.make("1.5")
+    assert hint.take(Decimal("1.5")) == Decimal("1.5") == hint.take("1.5")
 
 
 def test_a_dataclass_whose_hints_cannot_be_read_is_refused_at_registration() -> None:
@@ -693,8 +693,9 @@ def test_a_result_of_a_response_is_written_like_any_other() -> None:
     assert invoke(registry_with(lambda: Response({"day": DAY})), request()).result == {"day": "2026-11-25"}
 
 
-def test_a_result_within_itself_is_a_failure_of_its_service() -> None:
+def test_a_result_within_itself_is_refused() -> None:
     """W-16: it has no end."""
     endless: list[Any] = []
     endless += [endless, endless]
-    assert invoke(registry_with(lambda: endless), request()).error_code == "EXECUTION_FAILED"
+    with pytest.raises(UnserialisableError, match="nested deeper than"):
+        invoke(registry_with(lambda: endless), request())

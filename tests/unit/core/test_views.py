@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from speed.core.hints import as_views
 from speed.core.services import FunctionService
+from speed.wire.value import as_views
 
 
 def test_bytes_become_views_at_any_depth_and_all_else_stays() -> None:

@@ -111,9 +111,25 @@ def test_a_frame_without_a_window_has_one_of_its_size() -> None:
     """M-23; RFC 8878, 3.1.1.1.2."""
     for size in (5, 6):
         assert is_one_frame(frame(bytes(size), descriptor=0x20, stated=b"\x05"), 5) is (size == 5)
-    for size in (MAX_ZSTD_WINDOW_BYTES, MAX_ZSTD_WINDOW_BYTES + 1):
-        whole = frame(b"", descriptor=0xA0, stated=size.to_bytes(4, "little"))
-        assert is_one_frame(whole, size) is (size == MAX_ZSTD_WINDOW_BYTES)
+
+
+@pytest.mark.parametrize("size", [MAX_ZSTD_WINDOW_BYTES + 1, MAX_PAYLOAD_BYTES])
+def test_a_frame_of_a_single_segment_may_hold_the_largest_payload(size: int) -> None:
+    """M-23: it states no window, and what it holds is bounded as any payload."""
+    whole, rest = divmod(size - 1, 1 << 17)
+    run = lambda bytes_, last: (bytes_ << 3 | RUN << 1 | last).to_bytes(3, "little") + b"x"  # noqa: E731
+    blocks = run(1 << 17, 0) * whole + run(rest + 1, 1)
+    data = b"\x28\xb5\x2f\xfd\xa0" + size.to_bytes(4, "little") + blocks
+    assert decompress("zstd", data, size) == b"x" * size
+
+
+def test_a_run_of_more_than_128_kib_is_refused_where_the_size_is_stated() -> None:
+    """M-23: libraries that see the whole frame at once take it."""
+    size = (1 << 17) + 1
+    data = (
+        b"\x28\xb5\x2f\xfd\xa0" + size.to_bytes(4, "little") + (size << 3 | RUN << 1 | 1).to_bytes(3, "little") + b"x"
+    )
+    assert not is_one_frame(data, size)
 
 
 @pytest.mark.parametrize(("window", "is_within"), [(0x68, True), (0x69, False), (0x70, False), (0xFF, False)])

@@ -16,7 +16,8 @@ from speed.message.protect import Protection, protect_message
 from speed.message.schemas.registry import NamespaceSchemas, SchemaRegistry
 from speed.message.security import Guard, MessageSecurity
 from speed.message.view import MessageView
-from speed.wire.value import PROTOBUF, Content
+from speed.wire.records import ContentType
+from speed.wire.value import Content
 from tests.unit.message.keys import BASE
 
 NAMESPACE, TOPIC = BASE["namespace"], BASE["topic"]
@@ -74,7 +75,7 @@ def put(base: Path, name: str, version: str, data: bytes) -> None:
     (base / name / version).write_bytes(data)
 
 
-ORDER_OF_PROTOBUF = Content(PROTOBUF, None, "type.googleapis.com/shop.Order", b"\x08\x01")
+ORDER_OF_PROTOBUF = Content(ContentType.PROTOBUF, None, "type.googleapis.com/shop.Order", b"\x08\x01")
 
 
 @pytest.mark.parametrize(

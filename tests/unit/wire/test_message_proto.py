@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 
+from scripts.generating.fields import Field, read
 from speed.message import message_pb2
 
 pb: Any = message_pb2
-PROTO = Path(__file__).parents[3] / "registry_spec" / "proto" / "message.proto"
+DECLARED = read((Path(__file__).parents[3] / "registry_spec" / "proto" / "message.proto").read_text())
 SCALARS = {
     FieldDescriptor.TYPE_STRING: "string",
     FieldDescriptor.TYPE_BYTES: "bytes",
@@ -20,25 +20,6 @@ SCALARS = {
     FieldDescriptor.TYPE_INT64: "int64",
     FieldDescriptor.TYPE_BOOL: "bool",
 }
-BLOCK = re.compile(r"^(message|enum) (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
-FIELD = re.compile(r"^\s+(?:(optional|repeated) )?(map<\w+, \w+>|[\w.]+) (\w+) = (\d+);")
-NUMBER = re.compile(r"^\s+(\w+) = (\d+);")
-
-Field = tuple[str, str, str, int]
-
-
-def declared() -> tuple[dict[str, set[Field]], dict[str, dict[str, int]]]:
-    """Messages and enums as the .proto text declares them."""
-    messages: dict[str, set[Field]] = {}
-    enums: dict[str, dict[str, int]] = {}
-    for kind, name, body in BLOCK.findall(PROTO.read_text()):
-        lines = body.splitlines()
-        if kind == "enum":
-            enums[name] = {found[1]: int(found[2]) for line in lines if (found := NUMBER.match(line))}
-        else:
-            fields = (FIELD.match(line) for line in lines)
-            messages[name] = {(f[1] or "", f[2], f[3], int(f[4])) for f in fields if f}
-    return messages, enums
 
 
 def type_name(field: FieldDescriptor) -> str:
@@ -51,7 +32,7 @@ def type_name(field: FieldDescriptor) -> str:
 
 
 def generated(message: Descriptor) -> set[Field]:
-    """The fields of a generated message, in the form of ``declared``."""
+    """The fields of a generated message, in the form of ``DECLARED``."""
     proto = DescriptorProto()
     message.CopyToProto(proto)
     found = set()
@@ -59,23 +40,23 @@ def generated(message: Descriptor) -> set[Field]:
         name = type_name(message.fields_by_name[field.name])
         repeated = field.label == FieldDescriptorProto.LABEL_REPEATED and not name.startswith("map<")
         label = "optional" if field.proto3_optional else "repeated" if repeated else ""
-        found.add((label, name, field.name, field.number))
+        found.add(Field(label, name, field.name, field.number))
     return found
 
 
 def test_generated_messages_are_those_of_the_proto_file() -> None:
     """Run scripts/generating/proto.py when this fails."""
-    messages, _ = declared()
     found = pb.DESCRIPTOR.message_types_by_name
-    assert {name: generated(message) for name, message in found.items()} == messages
+    assert {name: generated(message) for name, message in found.items()} == {
+        name: set(fields) for name, fields in DECLARED.messages.items()
+    }
 
 
 def test_generated_enums_are_those_of_the_proto_file() -> None:
     """Run scripts/generating/proto.py when this fails."""
-    _, enums = declared()
     found = {name: dict(enum.values_by_name) for name, enum in pb.DESCRIPTOR.enum_types_by_name.items()}
     numbers = {name: {key: value.number for key, value in items.items()} for name, items in found.items()}
-    assert numbers == enums
+    assert numbers == DECLARED.enums
 
 
 def test_the_file_name_in_the_descriptor_pool_is_our_own() -> None:

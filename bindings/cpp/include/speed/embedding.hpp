@@ -48,6 +48,9 @@ class SPEED_EXPORT EmbeddedNode {
  public:
   EmbeddedNode(const std::string& name, const NodeOptions& options, EmbeddingHooks hooks = {});
 
+  // As Node::serve, with a description as it travels; the service checks its arguments itself.
+  void serve(const std::string& name, std::shared_ptr<Service> service, const ServiceOptions& options, Map description);
+
   // Its public face: what is not here is done by that.
   Node& node() noexcept { return node_; }
   const Node& node() const noexcept { return node_; }

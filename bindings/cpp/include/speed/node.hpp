@@ -44,6 +44,8 @@ struct ServiceOptions {
   bool idempotent = false;
   // Large bytes among its arguments stay where they arrived, as LentBytes, and are not copied (Request::get<ByteView>).
   bool views = false;
+  // What callers can read of it, and what is checked of its arguments.
+  std::optional<ServiceDescription> description = {};
 };
 
 struct CallOptions {
@@ -230,6 +232,9 @@ class SPEED_EXPORT Node final {
   // --- other nodes: asking one fails as a call does ---
   Seconds ping(const std::string& target, Seconds timeout = Seconds(5));  // how long the round trip took
   std::vector<std::string> services(const std::string& target, Seconds timeout = Seconds(5));
+  // What they are (S-26): maps with name, summary, version, streaming, idempotent and columns, and with parameters and result,
+  // JSON Schema, where they say so. InvalidArgumentsError from a node that does not describe.
+  std::vector<Map> describe(const std::string& target, Seconds timeout = Seconds(5));
   Map info(const std::string& target, Seconds timeout = Seconds(5));
   Map stats(const std::string& target, Seconds timeout = Seconds(5));
   Map stats() const;  // of this node

@@ -88,6 +88,109 @@ struct SPEED_EXPORT Request {
   }
 };
 
+namespace detail {
+
+// JSON Schema of the form in which a T travels (S-26).
+template <class T>
+Map schema_of() {
+  const auto text = [](const char* form) { return Map{{"type", "string"}, {"format", form}}; };
+  if constexpr (std::same_as<T, bool>) {
+    return {{"type", "boolean"}};
+  } else if constexpr (Integer<T>) {
+    return {{"type", "integer"}};
+  } else if constexpr (std::floating_point<T>) {
+    return {{"type", "number"}};
+  } else if constexpr (std::same_as<T, std::string>) {
+    return {{"type", "string"}};
+  } else if constexpr (std::same_as<T, Bytes> || std::same_as<T, ByteView>) {
+    return {{"type", "string"}, {"contentEncoding", "base64"}};
+  } else if constexpr (std::same_as<T, Column>) {
+    return {{"type", "array"}, {"format", "column"}};
+  } else if constexpr (std::same_as<T, Array>) {
+    return {{"type", "array"}};
+  } else if constexpr (std::same_as<T, Map>) {
+    return {{"type", "object"}};
+  } else if constexpr (std::same_as<T, std::chrono::year_month_day>) {
+    return text("date");
+  } else if constexpr (requires(T time) { time.subseconds(); }) {
+    return text("time");
+  } else if constexpr (requires { typename T::clock; }) {
+    return text(std::same_as<typename T::clock, std::chrono::system_clock> ? "date-time" : "local-date-time");
+  } else if constexpr (requires { typename T::rep; }) {
+    return {{"type", "integer"}, {"format", "microseconds"}};
+  } else if constexpr (requires(T value) { value.value_or(*value); }) {
+    return {{"anyOf", Array{schema_of<typename T::value_type>(), Map{{"type", "null"}}}}};
+  } else if constexpr (requires { typename T::mapped_type; }) {
+    return {{"type", "object"}, {"additionalProperties", schema_of<typename T::mapped_type>()}};
+  } else if constexpr (requires(T list) { list.push_back(list.front()); }) {
+    return {{"type", "array"}, {"items", schema_of<typename T::value_type>()}};
+  } else {
+    return {};
+  }
+}
+
+}  // namespace detail
+
+// What a service is, for people and programs (Node::describe, `speed describe`). Declared parameters are checked before the
+// service is invoked: InvalidArgumentsError names one that is unknown, missing, or of another kind.
+//
+//   node.serve("tax", tax, {.description = ServiceDescription("What is due on an amount.")
+//                                              .parameter<double>("amount")
+//                                              .optional_parameter<std::string>("region")
+//                                              .result<double>()});
+class SPEED_EXPORT ServiceDescription {
+ public:
+  // `summary` is one line; `version` is the service's own.
+  explicit ServiceDescription(std::string summary = {}, std::string version = {})
+      : summary_(std::move(summary)), version_(std::move(version)) {}
+
+  // T as conversion.hpp lists them; ConfigurationError for a name that is empty or stands twice.
+  template <class T>
+  ServiceDescription& parameter(const std::string& name) {
+    return add(name, detail::schema_of<T>(), true, [](const Value& value) { (void)value.as<T>(); });
+  }
+  template <class T>
+  ServiceDescription& optional_parameter(const std::string& name) {
+    return add(name, detail::schema_of<T>(), false, [](const Value& value) { (void)value.as<T>(); });
+  }
+  // Says that the service takes no arguments, where no parameter is declared.
+  ServiceDescription& no_parameters() {
+    declares_ = true;
+    return *this;
+  }
+  template <class T>
+  ServiceDescription& result() {
+    result_ = detail::schema_of<T>();
+    return *this;
+  }
+  // Takes columns, one value for each row: a column is not checked by what is declared for a value.
+  ServiceDescription& columns() {
+    columns_ = true;
+    return *this;
+  }
+
+  // As it travels (S-26), for a service of that name; parameters and result stay away where they are too large.
+  Map as_map(const std::string& name, bool idempotent) const;
+  // InvalidArgumentsError; nothing where no parameters are declared.
+  void check(const Request& request) const;
+  bool declares_parameters() const noexcept { return declares_; }
+
+ private:
+  struct Parameter {
+    std::string name;
+    Map schema;
+    bool required;
+    std::function<void(const Value&)> check;
+  };
+  ServiceDescription& add(const std::string& name, Map schema, bool required, std::function<void(const Value&)> check);
+
+  std::string summary_, version_;
+  std::vector<Parameter> parameters_;
+  std::optional<Map> result_;
+  bool declares_ = false;
+  bool columns_ = false;
+};
+
 // What a service answers: a result, which whatever makes a Value is, or an error with a message and
 // details: an `spc` code of codes.json, or a code of its own, A to Z, then also 0 to 9 and _, at most 64 in all. The caller
 // gets that in an ApplicationError. Another code is a failure of the service. A map needs no name: `return {{"tax", amount * 0.18}};`

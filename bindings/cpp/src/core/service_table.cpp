@@ -1,5 +1,6 @@
 #include "core/service_table.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/fault.hpp"
@@ -49,10 +50,12 @@ Response wrong_kind(const WrongKindError& error, const Request& request, std::st
 }  // namespace
 
 void ServiceTable::add(const std::string& name, std::shared_ptr<Service> service,
-                       const std::optional<std::vector<std::string>>& allow, bool idempotent, bool views) {
+                       const std::optional<std::vector<std::string>>& allow, bool idempotent, bool views,
+                       Map description) {
   wire::check_service_name(name);
   if (service == nullptr) throw ConfigurationError("service '" + name + "' is null: register an object");
-  Row row{std::move(service), allow ? std::make_shared<AccessPolicy>(*allow) : nullptr, idempotent, views};
+  Row row{std::move(service), allow ? std::make_shared<AccessPolicy>(*allow) : nullptr, idempotent, views,
+          std::move(description)};
   const MutexLock guard(lock_);
   if (!rows_.try_emplace(name, std::move(row)).second) {
     throw ServiceExistsError("service '" + name + "' is already registered; unregister it first");
@@ -91,6 +94,30 @@ std::vector<std::string> ServiceTable::names(const std::string& caller) const {
   return names;
 }
 
+Array ServiceTable::descriptions(const std::string& caller, std::size_t most_bytes) const {
+  const MutexLock guard(lock_);
+  Array described;
+  std::size_t bytes = 0;
+  for (const auto& [name, row] : rows_) {
+    if (!row.allows(caller)) continue;
+    Map description = row.description;
+    if (description.empty()) description = ServiceDescription().as_map(name, row.idempotent);
+    const std::size_t size = wire::pack(description).size();
+    if (bytes + size > most_bytes) {
+      Map brief;
+      for (const Member& member : description) {
+        const auto key = member.key.as<std::string>();
+        if (key != "parameters" && key != "result") brief.set(key, member.value);
+      }
+      description = std::move(brief);
+    } else {
+      bytes += size;
+    }
+    described.emplace_back(std::move(description));
+  }
+  return described;
+}
+
 ServiceTable::Found ServiceTable::find(const std::string& name, const std::string& caller) const {
   const std::optional<Row> known = row(name);
   if (!known || known->service == nullptr) {
@@ -124,3 +151,72 @@ Response ServiceTable::run(Service& service, const Request& request, std::string
 }
 
 }  // namespace speed::core
+
+namespace speed {
+
+ServiceDescription& ServiceDescription::add(const std::string& name, Map schema, bool required,
+                                            std::function<void(const Value&)> check) {
+  const bool is_known = std::ranges::find(parameters_, name, &Parameter::name) != parameters_.end();
+  if (name.empty() || is_known) {
+    throw ConfigurationError("a service's parameter '" + name + "' " +
+                             (is_known ? "is declared twice" : "has no name"));
+  }
+  declares_ = true;
+  parameters_.push_back({name, std::move(schema), required, std::move(check)});
+  return *this;
+}
+
+Map ServiceDescription::as_map(const std::string& name, bool idempotent) const {
+  Map described{{"name", name},
+                {"summary", wire::readable_characters(summary_, wire::limits::max_summary_characters)},
+                {"version", wire::readable_characters(version_, wire::limits::max_summary_characters)},
+                {"streaming", false},
+                {"idempotent", idempotent},
+                {"columns", columns_}};
+  Map schemas;
+  if (declares_) {
+    Map properties;
+    Array required;
+    for (const Parameter& one : parameters_) {
+      properties.set(one.name, one.schema);
+      if (one.required) required.emplace_back(one.name);
+    }
+    Map parameters{{"type", "object"}, {"properties", properties}};
+    if (!required.empty()) parameters.set("required", required);
+    parameters.set("additionalProperties", false);
+    schemas.set("parameters", parameters);
+  }
+  if (result_) schemas.set("result", *result_);
+  if (wire::pack(schemas).size() > wire::limits::max_description_bytes) return described;
+  for (const Member& member : schemas) described.set(member.key, member.value);
+  return described;
+}
+
+void ServiceDescription::check(const Request& request) const {
+  if (!declares_) return;
+  const auto refuse = [&](const std::string& name, const std::string& why) {
+    throw InvalidArgumentsError(request.service + ": " + why, {{"argument", name}});
+  };
+  for (const Member& member : request.arguments) {
+    const auto name = member.key.as<std::string>();
+    const auto known = std::ranges::find(parameters_, name, &Parameter::name);
+    if (known == parameters_.end()) {
+      std::string possible;
+      for (const Parameter& one : parameters_) possible += (possible.empty() ? "" : ", ") + one.name;
+      refuse(name, "unknown argument '" + name + "'; there are " + (possible.empty() ? "none" : possible));
+    }
+    if (columns_ && member.value.get_if<Column>() != nullptr) continue;  // the service looks at each row
+    try {
+      known->check(member.value);
+    } catch (const ConversionError& error) {
+      refuse(name, "argument '" + name + "': " + error.what());
+    }
+  }
+  for (const Parameter& one : parameters_) {
+    if (one.required && request.arguments.find(one.name) == nullptr) {
+      refuse(one.name, "missing argument '" + one.name + "'");
+    }
+  }
+}
+
+}  // namespace speed

@@ -18,7 +18,8 @@ class ServiceTable {
   // `allow` narrows who may call it; an idempotent one may run twice; one with `views` gets large bytes where they
   // arrived. InvalidNameError, ServiceExistsError.
   void add(const std::string& name, std::shared_ptr<Service> service,
-           const std::optional<std::vector<std::string>>& allow, bool idempotent = false, bool views = false);
+           const std::optional<std::vector<std::string>>& allow, bool idempotent = false, bool views = false,
+           Map description = {});
 
   void remove(const std::string& name);  // what runs ends as it would; ServiceNotFoundError
 
@@ -26,6 +27,10 @@ class ServiceTable {
 
   // The names that `caller` may call, sorted.
   std::vector<std::string> names(const std::string& caller) const;
+
+  // What `caller` may know of the services that it may call (S-26), sorted, within `most_bytes`: what does not fit stands
+  // there without its parameters and its result.
+  Array descriptions(const std::string& caller, std::size_t most_bytes) const;
 
   // A service that was found and allows its caller, or why not.
   struct Found {
@@ -47,6 +52,7 @@ class ServiceTable {
     std::shared_ptr<AccessPolicy> policy;  // null: whoever may write to the node may call
     bool idempotent = false;
     bool views = false;
+    Map description;  // as it travels
 
     bool allows(const std::string& caller) const { return policy == nullptr || policy->allows(caller); }
   };

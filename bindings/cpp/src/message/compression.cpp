@@ -12,10 +12,13 @@
 
 #include "speed/message_error.hpp"
 #include "wire/limits.hpp"
+#include "wire/message/fields.hpp"
 
 namespace speed::message {
 
 namespace {
+
+namespace encoding = wire::proto::content_encoding;
 
 constexpr int gzip_window = 16 + MAX_WBITS;  // a header of gzip, and the largest window
 constexpr int gzip_memory = 8;               // zlib's own default
@@ -96,10 +99,10 @@ struct Codec {
 };
 
 constexpr std::array<Codec, 4> codecs{{
-    {"gzip", 1, gzip_bound, gzip, gunzip},
-    {"snappy", 2, snappy_max_compressed_length, snappy, unsnappy},
-    {"zstd", 3, ZSTD_compressBound, zstd, unzstd},
-    {"lz4", 4, lz4_bound, lz4, unlz4},
+    {"gzip", encoding::gzip, gzip_bound, gzip, gunzip},
+    {"snappy", encoding::snappy, snappy_max_compressed_length, snappy, unsnappy},
+    {"zstd", encoding::zstd, ZSTD_compressBound, zstd, unzstd},
+    {"lz4", encoding::lz4, lz4_bound, lz4, unlz4},
 }};
 
 const Codec& codec_of(std::string_view name) {
@@ -111,7 +114,7 @@ const Codec& codec_of(std::string_view name) {
 
 }  // namespace
 
-int encoding_of(std::string_view name) { return name == "none" ? 0 : codec_of(name).number; }
+int encoding_of(std::string_view name) { return name == "none" ? encoding::none : codec_of(name).number; }
 
 bool is_read(std::string_view encoding) { return std::ranges::find(codecs, encoding, &Codec::name) != codecs.end(); }
 

@@ -8,6 +8,7 @@
 #include "fs/bell.hpp"
 #include "fs/clock.hpp"
 #include "fs/process.hpp"
+#include "wire/names/names.hpp"
 #include "wire/value/control.hpp"
 
 namespace speed {
@@ -93,6 +94,15 @@ Seconds EmbeddedNode::ping(const std::string& target, Seconds timeout) {
   const double began = fs::monotonic_seconds();
   engine::ask(node_.open(), target, EnvelopeType::heartbeat, {}, timeout);
   return Seconds(fs::monotonic_seconds() - began);
+}
+
+void EmbeddedNode::serve(const std::string& name, std::shared_ptr<Service> service, const ServiceOptions& options,
+                         Map description) {
+  engine::Runtime& node = node_.open();
+  std::optional<std::vector<std::string>> allow;
+  if (options.allow) allow = wire::local_grants(*options.allow);
+  node.serving.services.add(name, std::move(service), allow, options.idempotent, options.views, std::move(description));
+  node.workers.serve();
 }
 
 Map EmbeddedNode::discover(const std::string& target, const char* operation, Seconds timeout) {

@@ -35,6 +35,21 @@ class FunctionService : public Service {
   ServiceFunction function_;
 };
 
+// A service that says what it takes: arguments are checked before it sees them (S-9).
+class DescribedService : public Service {
+ public:
+  DescribedService(std::shared_ptr<Service> service, ServiceDescription description)
+      : service_(std::move(service)), description_(std::move(description)) {}
+  Response invoke(const Request& request) override {
+    description_.check(request);
+    return service_->invoke(request);
+  }
+
+ private:
+  std::shared_ptr<Service> service_;
+  ServiceDescription description_;
+};
+
 // What was called: what ends a call says so.
 struct Called {
   engine::PeerPtr peer;
@@ -162,7 +177,12 @@ void Node::serve(const std::string& name, std::shared_ptr<Service> service, cons
   Runtime& node = open();
   std::optional<std::vector<std::string>> allow;
   if (options.allow) allow = local_grants(*options.allow);
-  node.serving.services.add(name, std::move(service), allow, options.idempotent, options.views);
+  Map described;
+  if (options.description) {
+    described = options.description->as_map(name, options.idempotent);
+    if (service != nullptr) service = std::make_shared<DescribedService>(std::move(service), *options.description);
+  }
+  node.serving.services.add(name, std::move(service), allow, options.idempotent, options.views, std::move(described));
   node.workers.serve();
 }
 
@@ -340,6 +360,13 @@ std::vector<std::string> Node::services(const std::string& target, Seconds timeo
   std::vector<std::string> names;
   for (const Value& name : *answer.find("services")->get_if<Array>()) names.push_back(name.as<std::string>());
   return names;
+}
+
+std::vector<Map> Node::describe(const std::string& target, Seconds timeout) {
+  const Map answer = peer_of(open(), target)->discover("DESCRIBE", timeout);
+  std::vector<Map> described;
+  for (const Value& one : *answer.find("services")->get_if<Array>()) described.push_back(one.as<Map>());
+  return described;
 }
 
 Map Node::info(const std::string& target, Seconds timeout) {

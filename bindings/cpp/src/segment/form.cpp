@@ -2,28 +2,17 @@
 
 #include "speed/error.hpp"
 #include "wire/limits.hpp"
+#include "wire/message/fields.hpp"
 #include "wire/value/records.hpp"
 
 namespace speed::segment {
 
-using wire::number_tag;
-using wire::text_tag;
+namespace field = wire::proto::segment_message_proto;
 
 namespace {
 
-enum Field : std::uint32_t {
-  hash = 1,
-  data_index,
-  data_count,
-  payload,
-  parity_index,
-  parity_count,
-  is_parity,
-  unordered
-};
-
 // The fields as they were written, not yet checked.
-struct Fields {
+struct Found {
   ByteView hash;
   ByteView payload;
   std::uint32_t data_index = 0;
@@ -34,36 +23,36 @@ struct Fields {
   bool is_unordered = false;
 };
 
-void put_number(Field field, std::uint32_t number, wire::Buffer& out) {
+void put_number(std::uint32_t tag, std::uint32_t number, wire::Buffer& out) {
   if (number == 0) return;
-  wire::put_varint(number_tag(field), out);
+  wire::put_varint(tag, out);
   wire::put_varint(number, out);
 }
 
-void put_bytes(Field field, std::size_t size, wire::Buffer& out) {
+void put_bytes(std::uint32_t tag, std::size_t size, wire::Buffer& out) {
   if (size == 0) return;
-  wire::put_varint(text_tag(field), out);
+  wire::put_varint(tag, out);
   wire::put_varint(size, out);
 }
 
 // What is not among the fields of G-1, in their wire types, is ignored.
-void take(const wire::Part& part, Fields& fields) {
+void take(const wire::Part& part, Found& fields) {
   const auto low = static_cast<std::uint32_t>(part.number);
   switch (part.tag) {
-    case text_tag(hash): fields.hash = part.content; break;
-    case text_tag(payload): fields.payload = part.content; break;
-    case number_tag(data_index): fields.data_index = low; break;
-    case number_tag(data_count): fields.data_count = low; break;
-    case number_tag(parity_index): fields.parity_index = low; break;
-    case number_tag(parity_count): fields.parity_count = low; break;
-    case number_tag(is_parity): fields.is_parity = part.number != 0; break;
-    case number_tag(unordered): fields.is_unordered = part.number != 0; break;
+    case field::entire_message_hash: fields.hash = part.content; break;
+    case field::payload: fields.payload = part.content; break;
+    case field::data_segment_index: fields.data_index = low; break;
+    case field::data_segment_count: fields.data_count = low; break;
+    case field::parity_segment_index: fields.parity_index = low; break;
+    case field::parity_segment_count: fields.parity_count = low; break;
+    case field::is_parity: fields.is_parity = part.number != 0; break;
+    case field::unordered: fields.is_unordered = part.number != 0; break;
     default: break;
   }
 }
 
-Fields fields_in(ByteView data) {
-  Fields fields;
+Found fields_in(ByteView data) {
+  Found fields;
   wire::Parts parts(data);
   wire::Part part;
   try {
@@ -79,7 +68,7 @@ Fields fields_in(ByteView data) {
                                      " is not allowed");
 }
 
-void check(const Fields& fields) {
+void check(const Found& fields) {
   const std::uint64_t count = std::uint64_t{fields.data_count} + fields.parity_count;
   const std::uint32_t data_bound = fields.is_parity ? 1 : fields.data_count;
   const std::uint32_t parity_bound = fields.is_parity ? fields.parity_count : 1;
@@ -98,16 +87,16 @@ void check(const Fields& fields) {
 }  // namespace
 
 void write_segment(const Segment& segment, wire::Buffer& out) {
-  put_bytes(hash, segment.hash.size(), out);
+  put_bytes(field::entire_message_hash, segment.hash.size(), out);
   out.append(segment.hash);
-  if (!segment.is_parity) put_number(data_index, segment.index, out);
-  put_number(data_count, segment.data_count, out);
-  put_bytes(payload, segment.payload.size(), out);
+  if (!segment.is_parity) put_number(field::data_segment_index, segment.index, out);
+  put_number(field::data_segment_count, segment.data_count, out);
+  put_bytes(field::payload, segment.payload.size(), out);
   out.append(segment.payload);
-  if (segment.is_parity) put_number(parity_index, segment.index, out);
-  put_number(parity_count, segment.parity_count, out);
-  put_number(is_parity, segment.is_parity ? 1 : 0, out);
-  put_number(unordered, segment.is_unordered ? 1 : 0, out);
+  if (segment.is_parity) put_number(field::parity_segment_index, segment.index, out);
+  put_number(field::parity_segment_count, segment.parity_count, out);
+  put_number(field::is_parity, segment.is_parity ? 1 : 0, out);
+  put_number(field::unordered, segment.is_unordered ? 1 : 0, out);
 }
 
 Bytes write_segment(const Segment& segment) {
@@ -118,7 +107,7 @@ Bytes write_segment(const Segment& segment) {
 }
 
 Segment read_segment(ByteView data) {
-  const Fields fields = fields_in(data);
+  const Found fields = fields_in(data);
   check(fields);
   Segment segment{.data_count = fields.data_count,
                   .parity_count = fields.parity_count,

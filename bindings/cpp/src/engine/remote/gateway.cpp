@@ -182,6 +182,7 @@ class GatewayPeer final : public Peer {
   Map discover(const char* operation, Seconds timeout) const override {
     const std::string_view asked = operation;
     if (asked == "SERVICES") return wire::checked_answer(operation, Map{{"services", question("services", timeout)}});
+    if (asked == "DESCRIBE") return wire::checked_answer(operation, Map{{"services", question("describe", timeout)}});
     return wire::checked_answer(operation, question(asked == "INFO" ? "info" : "stats", timeout));
   }
 

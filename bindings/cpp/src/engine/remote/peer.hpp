@@ -34,7 +34,7 @@ class Peer {
   virtual void segment(std::optional<std::size_t> segment_size, double parity_rate) const = 0;
 
   virtual void ping(Seconds timeout) const = 0;
-  virtual Map discover(const char* operation, Seconds timeout) const = 0;  // SERVICES, INFO or STATS
+  virtual Map discover(const char* operation, Seconds timeout) const = 0;  // SERVICES, DESCRIBE, INFO or STATS
 
  protected:
   Runtime& node_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fs/clock.hpp"
+#include "wire/limits.hpp"
 
 namespace speed::engine {
 
@@ -10,6 +11,10 @@ std::optional<Map> Introspection::answer(const std::string& operation, const std
   if (operation == "INFO") return info(asker);
   if (operation == "STATS") return stats(asker);
   if (operation == "SERVICES") return Map{{"services", services(asker)}};
+  if (operation == "DESCRIBE") {
+    constexpr std::size_t room = 4096;  // for what stands around it
+    return Map{{"services", services_.descriptions(asker, wire::limits::max_discovery_bytes - room)}};
+  }
   return std::nullopt;
 }
 

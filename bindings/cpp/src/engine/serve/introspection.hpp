@@ -1,4 +1,4 @@
-// Answers to DISCOVERY questions: INFO, STATS, SERVICES (S-12). Only what the asker may call is listed.
+// Answers to DISCOVERY questions: INFO, STATS, SERVICES, DESCRIBE (S-12, S-26). Only what the asker may call is listed.
 // Threads: all methods may be called from any thread.
 #pragma once
 

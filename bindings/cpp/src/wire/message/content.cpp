@@ -2,6 +2,7 @@
 
 #include "speed/error.hpp"
 #include "wire/limits.hpp"
+#include "wire/message/fields.hpp"
 #include "wire/value/json.hpp"
 #include "wire/value/value_codec.hpp"
 
@@ -77,25 +78,21 @@ Value decode_content(std::string_view media_type, ByteView data) {
 
 std::string content_type_text(int number, const std::string& custom) {
   switch (number) {
-    case 0: return std::string(bytes_type);
-    case content_type_protobuf: return "application/protobuf";
-    case content_type_json: return std::string(json_type);
-    case 3: return "application/avro";
-    case content_type_custom: return custom;
+    case proto::content_type::unspecified: return std::string(bytes_type);
+    case proto::content_type::protobuf: return "application/protobuf";
+    case proto::content_type::json: return std::string(json_type);
+    case proto::content_type::avro: return "application/avro";
+    case proto::content_type::custom: return custom;
     default: return "unknown/" + std::to_string(number);
   }
 }
 
 std::string content_encoding_text(int number, const std::string& custom) {
-  switch (number) {
-    case 0: return "none";
-    case 1: return "gzip";
-    case 2: return "snappy";
-    case 3: return "zstd";
-    case 4: return "lz4";
-    case content_type_custom: return custom;
-    default: return "unknown/" + std::to_string(number);
+  if (number == proto::content_encoding::custom) return custom;
+  for (const auto& [known, name] : proto::content_encoding::names) {
+    if (known == number) return std::string(name);
   }
+  return "unknown/" + std::to_string(number);
 }
 
 }  // namespace speed::wire

@@ -7,10 +7,6 @@
 
 namespace speed::wire {
 
-inline constexpr int content_type_protobuf = 1;
-inline constexpr int content_type_json = 2;
-inline constexpr int content_type_custom = 99;
-
 // The media type that a value travels under: text, bytes, or msgpack for all others.
 std::string_view media_type_of(const Value& payload);
 

@@ -1,7 +1,8 @@
 #include "wire/message/message_head.hpp"
 
 #include "speed/error.hpp"
-#include "wire/message/content.hpp"
+#include "wire/limits.hpp"
+#include "wire/message/fields.hpp"
 #include "wire/names/names.hpp"
 #include "wire/value/value_codec.hpp"
 
@@ -9,8 +10,6 @@ namespace speed::wire {
 
 namespace {
 
-constexpr std::size_t max_id_bytes = 128;
-constexpr std::size_t max_namespace_bytes = 128;
 constexpr std::int64_t max_priority = 10;
 
 void check(bool good, const char* field, const char* why) {
@@ -25,16 +24,16 @@ void check_text(std::string_view text, std::size_t most, const char* field) {
 }  // namespace
 
 void check_metadata(const Metadata& metadata) {
-  check_text(metadata.message_id, max_id_bytes, "message_id");
+  check_text(metadata.message_id, limits::max_message_id_bytes, "message_id");
   check_text(metadata.topic, limits::max_topic_bytes, "topic");
   check(is_topic(metadata.topic), "topic", "is not dot-separated parts of letters, digits, '_' and '-'");
-  check_text(metadata.name_space, max_namespace_bytes, "namespace");
+  check_text(metadata.name_space, limits::max_namespace_bytes, "namespace");
   check(metadata.published_at_ms > 0, "published_at_ms", "is required and greater than zero");
   check(metadata.priority >= 0 && metadata.priority <= max_priority, "priority", "is outside 0..10");
   check(metadata.ttl_seconds >= 0, "ttl_seconds", "is negative");
-  check(metadata.content_type != content_type_custom || !metadata.content_type_custom.empty(), "content_type_custom",
-        "is required when content_type is CUSTOM");
-  check(metadata.content_encoding != content_type_custom || !metadata.content_encoding_custom.empty(),
+  check(metadata.content_type != proto::content_type::custom || !metadata.content_type_custom.empty(),
+        "content_type_custom", "is required when content_type is CUSTOM");
+  check(metadata.content_encoding != proto::content_encoding::custom || !metadata.content_encoding_custom.empty(),
         "content_encoding_custom", "is required when content_encoding is CUSTOM");
 }
 
@@ -55,22 +54,23 @@ std::int32_t narrow(const Part& part) { return static_cast<std::int32_t>(static_
 void read_metadata(MessageHead& head, ByteView data) {
   Metadata& metadata = head.metadata;
   head.has_metadata = true;
+  namespace field = proto::message_metadata;
   Parts parts(data);
   for (Part part; parts.next(part);) {
     switch (part.tag) {
-      case text_tag(1): metadata.message_id = text_of(part); break;
-      case text_tag(2): metadata.topic = text_of(part); break;
-      case text_tag(3): metadata.name_space = text_of(part); break;
-      case number_tag(4): metadata.published_at_ms = static_cast<std::int64_t>(part.number); break;
-      case number_tag(5): metadata.content_type = narrow(part); break;
-      case number_tag(6): metadata.priority = narrow(part); break;
-      case number_tag(7): metadata.ttl_seconds = static_cast<std::int64_t>(part.number); break;
-      case number_tag(8): metadata.content_encoding = narrow(part); break;
-      case text_tag(9): head.correlation_id = text_of(part); break;
-      case text_tag(10): head.causality_parent = text_of(part); break;
-      case text_tag(11): metadata.content_type_custom = text_of(part); break;
-      case text_tag(12): metadata.content_encoding_custom = text_of(part); break;
-      case number_tag(13): head.uncompressed_bytes = static_cast<std::int64_t>(part.number); break;
+      case field::message_id: metadata.message_id = text_of(part); break;
+      case field::topic: metadata.topic = text_of(part); break;
+      case field::name_space: metadata.name_space = text_of(part); break;
+      case field::published_at_ms: metadata.published_at_ms = static_cast<std::int64_t>(part.number); break;
+      case field::content_type: metadata.content_type = narrow(part); break;
+      case field::priority: metadata.priority = narrow(part); break;
+      case field::ttl_seconds: metadata.ttl_seconds = static_cast<std::int64_t>(part.number); break;
+      case field::content_encoding: metadata.content_encoding = narrow(part); break;
+      case field::correlation_id: head.correlation_id = text_of(part); break;
+      case field::causality_parent: head.causality_parent = text_of(part); break;
+      case field::content_type_custom: metadata.content_type_custom = text_of(part); break;
+      case field::content_encoding_custom: metadata.content_encoding_custom = text_of(part); break;
+      case field::uncompressed_bytes: head.uncompressed_bytes = static_cast<std::int64_t>(part.number); break;
       default: break;
     }
   }
@@ -78,12 +78,13 @@ void read_metadata(MessageHead& head, ByteView data) {
 
 void read_recipient(Encryption& encryption, ByteView data) {
   Recipient recipient;
+  namespace field = proto::encryption_recipient;
   Parts parts(data);
   for (Part part; parts.next(part);) {
     switch (part.tag) {
-      case text_tag(1): recipient.key_id = text_of(part); break;
-      case text_tag(2): recipient.encapsulated_key = part.content; break;
-      case text_tag(3): recipient.wrapped_key = part.content; break;
+      case field::key_id: recipient.key_id = text_of(part); break;
+      case field::encapsulated_key: recipient.encapsulated_key = part.content; break;
+      case field::wrapped_key: recipient.wrapped_key = part.content; break;
       default: break;
     }
   }
@@ -91,53 +92,55 @@ void read_recipient(Encryption& encryption, ByteView data) {
 }
 
 void read_encryption(Encryption& encryption, ByteView data) {
+  namespace field = proto::encryption_metadata;
   Parts parts(data);
   for (Part part; parts.next(part);) {
     switch (part.tag) {
-      case text_tag(1): encryption.key_id = text_of(part); break;
-      case number_tag(2): encryption.type = narrow(part); break;
-      case text_tag(3): encryption.algorithm = text_of(part); break;
-      case text_tag(5): encryption.iv = part.content; break;
-      case text_tag(6): encryption.aad = part.content; break;
-      case text_tag(4):
-      case text_tag(8): text_of(part); break;
-      case text_tag(9): read_recipient(encryption, part.content); break;
+      case field::key_id: encryption.key_id = text_of(part); break;
+      case field::encryption_type: encryption.type = narrow(part); break;
+      case field::algorithm: encryption.algorithm = text_of(part); break;
+      case field::iv: encryption.iv = part.content; break;
+      case field::aad: encryption.aad = part.content; break;
+      case field::public_key_id:
+      case field::algorithm_params: text_of(part); break;
+      case field::recipients: read_recipient(encryption, part.content); break;
       default: break;
     }
   }
 }
 
 void read_security(Security& security, ByteView data) {
+  namespace field = proto::security_context;
   Parts parts(data);
   for (Part part; parts.next(part);) {
     switch (part.tag) {
-      case text_tag(1): security.publisher_id = text_of(part); break;
-      case text_tag(2): security.publisher_team = text_of(part); break;
-      case text_tag(3): text_of(part); break;  // a token, which only a gateway reads
-      case text_tag(4):
+      case field::publisher_id: security.publisher_id = text_of(part); break;
+      case field::publisher_team: security.publisher_team = text_of(part); break;
+      case field::auth_token: text_of(part); break;  // a token, which only a gateway reads
+      case field::signature:
         security.signature = part.content;
         ++security.signatures;
         break;
-      case text_tag(5): security.signature_algorithm = text_of(part); break;
-      case text_tag(6):
+      case field::signature_algorithm: security.signature_algorithm = text_of(part); break;
+      case field::encryption:
         if (!security.encryption) security.encryption.emplace();
         read_encryption(*security.encryption, part.content);
         break;
-      case number_tag(7): security.contains_pii = part.number != 0; break;
-      case text_tag(8): security.data_classification = text_of(part); break;
-      case text_tag(9): security.signature_key_id = text_of(part); break;
+      case field::contains_pii: security.contains_pii = part.number != 0; break;
+      case field::data_classification: security.data_classification = text_of(part); break;
+      case field::signature_key_id: security.signature_key_id = text_of(part); break;
       default: break;
     }
   }
 }
 
-// One pair of a map: the key is field 1, the value field 2.
+// One pair of a map.
 std::pair<std::string_view, ByteView> read_pair(ByteView data, bool is_text) {
   std::pair<std::string_view, ByteView> pair;
   Parts parts(data);
   for (Part part; parts.next(part);) {
-    if (part.tag == text_tag(1)) pair.first = text_of(part);
-    if (part.tag != text_tag(2)) continue;
+    if (part.tag == proto::map_entry::key) pair.first = text_of(part);
+    if (part.tag != proto::map_entry::value) continue;
     if (is_text) text_of(part);
     pair.second = part.content;
   }
@@ -145,31 +148,33 @@ std::pair<std::string_view, ByteView> read_pair(ByteView data, bool is_text) {
 }
 
 void read_observability(MessageHead& head, ByteView data) {
+  namespace field = proto::observability_context;
   Parts parts(data);
   for (Part part; parts.next(part);) {
     switch (part.tag) {
-      case text_tag(1): head.trace_id = text_of(part); break;
-      case text_tag(2): head.span_id = text_of(part); break;
-      case text_tag(3): text_of(part); break;
-      case number_tag(4): head.trace_flags = narrow(part); break;
-      case text_tag(5): head.baggage.push_back(read_pair(part.content, true)); break;
-      case text_tag(6): head.labels.push_back(read_pair(part.content, true)); break;
+      case field::trace_id: head.trace_id = text_of(part); break;
+      case field::span_id: head.span_id = text_of(part); break;
+      case field::parent_span_id: text_of(part); break;
+      case field::trace_flags: head.trace_flags = narrow(part); break;
+      case field::baggage: head.baggage.push_back(read_pair(part.content, true)); break;
+      case field::labels: head.labels.push_back(read_pair(part.content, true)); break;
       default: break;
     }
   }
 }
 
 void read_schema(Schema& schema, ByteView data) {
+  namespace field = proto::schema_context;
   Parts parts(data);
   for (Part part; parts.next(part);) {
     switch (part.tag) {
-      case text_tag(1): schema.url = text_of(part); break;
-      case text_tag(2): schema.version = text_of(part); break;
-      case text_tag(3): schema.format = text_of(part); break;
-      case text_tag(4): schema.hash = text_of(part); break;
-      case text_tag(5): schema.name = text_of(part); break;
-      case text_tag(6): schema.compatibility_mode = text_of(part); break;
-      case text_tag(7): text_of(part); break;
+      case field::schema_url: schema.url = text_of(part); break;
+      case field::schema_version: schema.version = text_of(part); break;
+      case field::schema_format: schema.format = text_of(part); break;
+      case field::schema_hash: schema.hash = text_of(part); break;
+      case field::schema_name: schema.name = text_of(part); break;
+      case field::compatibility_mode: schema.compatibility_mode = text_of(part); break;
+      case field::deprecated_fields_used: text_of(part); break;
       default: break;
     }
   }
@@ -178,14 +183,14 @@ void read_schema(Schema& schema, ByteView data) {
 }  // namespace
 
 void MessageHead::read(const Record& record, ByteView data) {
-  if (!record.is_bytes()) return;
+  namespace field = proto::message_envelope;
   const ByteView content = data.subspan(record.value, record.end - record.value);
-  switch (record.field) {
-    case 1: return read_metadata(*this, content);
-    case 2: return read_security(security, content);
-    case 3: return read_observability(*this, content);
-    case 4: return read_schema(schema, content);
-    case 97: extensions.push_back(read_pair(content, false)); return;
+  switch (record.tag) {
+    case field::metadata: return read_metadata(*this, content);
+    case field::security: return read_security(security, content);
+    case field::observability: return read_observability(*this, content);
+    case field::schema: return read_schema(schema, content);
+    case field::extensions: extensions.push_back(read_pair(content, false)); return;
     default: return;
   }
 }

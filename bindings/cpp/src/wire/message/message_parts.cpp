@@ -6,6 +6,7 @@
 
 #include "speed/error.hpp"
 #include "wire/limits.hpp"
+#include "wire/message/fields.hpp"
 #include "wire/names/harmless.hpp"
 #include "wire/value/records.hpp"
 
@@ -14,9 +15,18 @@ namespace speed::wire {
 namespace {
 
 // As writers write them: M-2 asks for these very bytes, not for the numbers that they stand for.
-constexpr std::array payload_tag{std::byte{0x9a}, std::byte{0x06}};
-constexpr std::array url_tag{std::byte{0x0a}};
-constexpr std::array value_tag{std::byte{0x12}};
+template <std::uint32_t tag>
+constexpr auto written() {
+  std::array<std::byte, varint_bytes(tag)> bytes{};
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    bytes[at] = static_cast<std::byte>((tag >> (7 * at) & 0x7f) | (at + 1 < bytes.size() ? 0x80 : 0));
+  }
+  return bytes;
+}
+
+constexpr auto payload_tag = written<proto::message_envelope::payload>();
+constexpr auto url_tag = written<proto::protobuf_any::type_url>();
+constexpr auto value_tag = written<proto::protobuf_any::value>();
 
 [[noreturn]] void refuse() { throw WireError("BAD_MESSAGE", "payload: is not the last record, or begins too late"); }
 
@@ -94,7 +104,7 @@ MessageFront read_front(ByteView data, std::size_t total) {
 namespace {
 
 struct OutlinePart {
-  std::uint32_t field;
+  std::uint32_t tag;
   const char* name;
   std::optional<std::size_t> bytes;
 };
@@ -110,7 +120,7 @@ std::string message_id_of(ByteView metadata) {
     std::size_t at = 0;
     for (std::size_t number = 0; at < metadata.size() && number < most_records; ++number) {
       const Record record = read_record(metadata, at);
-      if (record.field == 1 && record.is_bytes())
+      if (record.tag == proto::message_metadata::message_id)
         found = text(metadata.subspan(record.value, record.end - record.value));
       at = record.end;
     }
@@ -131,12 +141,13 @@ std::string shown(const OutlineParts& parts) {
 }  // namespace
 
 std::string outline(ByteView data) {
-  OutlineParts parts{{{1, "metadata", {}},
-                      {2, "security", {}},
-                      {3, "observability", {}},
-                      {4, "schema", {}},
-                      {97, "extensions", {}},
-                      {99, "payload", {}}}};
+  namespace field = proto::message_envelope;
+  OutlineParts parts{{{field::metadata, "metadata", {}},
+                      {field::security, "security", {}},
+                      {field::observability, "observability", {}},
+                      {field::schema, "schema", {}},
+                      {field::extensions, "extensions", {}},
+                      {field::payload, "payload", {}}}};
   std::size_t others = 0;
   std::size_t at = 0;
   std::string message_id;
@@ -148,14 +159,14 @@ std::string outline(ByteView data) {
         break;
       }
       const Record record = read_record(data, at);
-      const auto part = std::ranges::find(parts, record.field, &OutlinePart::field);
+      const auto part = std::ranges::find(parts, record.tag, &OutlinePart::tag);
       at = record.end;
-      if (!record.is_bytes() || part == parts.end()) {
+      if (part == parts.end()) {
         ++others;
         continue;
       }
       part->bytes = part->bytes.value_or(0) + record.end - record.value;
-      if (record.field != 1) continue;
+      if (record.tag != field::metadata) continue;
       const std::string found = message_id_of(data.subspan(record.value, record.end - record.value));
       if (!found.empty()) message_id = found;
     }
@@ -169,10 +180,6 @@ std::string outline(ByteView data) {
 
 namespace {
 
-constexpr std::uint32_t metadata_field = 1;
-constexpr std::uint32_t security_field = 2;
-constexpr std::uint32_t token_tag = text_tag(3);
-constexpr std::uint32_t signature_tag = text_tag(4);
 constexpr std::size_t length_bytes = 8;
 constexpr std::string_view domain = "speed/1 message signature";
 
@@ -181,27 +188,27 @@ void put_length(std::size_t length, Bytes& out) {
   store(out.data() + out.size() - length_bytes, std::uint64_t{length});
 }
 
-void put_record(std::uint32_t field, ByteView value, Bytes& out) {
+void put_record(std::uint32_t tag, ByteView value, Bytes& out) {
   Buffer head;
-  put_varint(text_tag(field), head);
+  put_varint(tag, head);
   put_varint(value.size(), head);
   append(out, head.view());
   append(out, value);
 }
 
-bool is_security(const Record& record) { return record.field == security_field && record.is_bytes(); }
+bool is_security(const Record& record) { return record.tag == proto::message_envelope::security; }
 
 ByteView whole(const Record& record, ByteView data) { return data.subspan(record.start, record.end - record.start); }
 ByteView value(const Record& record, ByteView data) { return data.subspan(record.value, record.end - record.value); }
 
 // The records of a security context but token and signature.
 Bytes covered_of(ByteView security) {
+  namespace field = proto::security_context;
   Bytes covered;
   for (std::size_t at = 0; at < security.size();) {
     const Record record = read_record(security, at);
     at = record.end;
-    const std::uint32_t tag = record.field << 3 | record.wire_type;
-    if (tag != token_tag && tag != signature_tag) append(covered, whole(record, security));
+    if (record.tag != field::auth_token && record.tag != field::signature) append(covered, whole(record, security));
   }
   return covered;
 }
@@ -243,11 +250,12 @@ Bytes with_signature(ByteView message, ByteView signature) {
     if (is_security(record)) {
       append(security, value(record, message));
     } else {
-      append(record.field == metadata_field && rest.empty() ? signed_message : rest, whole(record, message));
+      append(record.tag == proto::message_envelope::metadata && rest.empty() ? signed_message : rest,
+             whole(record, message));
     }
   }
-  put_record(signature_tag >> 3, signature, security);
-  put_record(security_field, security, signed_message);
+  put_record(proto::security_context::signature, signature, security);
+  put_record(proto::message_envelope::security, security, signed_message);
   append(signed_message, rest);
   return signed_message;
 }

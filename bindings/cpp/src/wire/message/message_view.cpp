@@ -1,6 +1,7 @@
 #include "speed/error.hpp"
-#include "wire/message/content.hpp"
 #include "wire/limits.hpp"
+#include "wire/message/content.hpp"
+#include "wire/message/fields.hpp"
 #include "wire/message/message.hpp"
 #include "wire/message/traceparent.hpp"
 #include "wire/value/value_codec.hpp"
@@ -8,10 +9,6 @@
 namespace speed::wire {
 
 namespace {
-
-constexpr std::uint32_t payload_field = 99;
-constexpr std::uint32_t any_type_url = 1;
-constexpr std::uint32_t any_value = 2;
 
 [[noreturn]] void refuse(const std::string& what) { throw WireError("BAD_MESSAGE", what); }
 
@@ -29,7 +26,7 @@ MessageView::MessageView(KeptBytes data) : data_(std::move(data)) {
   for (std::size_t at = 0; at < all.size();) {
     const Record record = read_record(all, at);
     at = record.end;
-    if (record.field == payload_field && record.is_bytes()) {
+    if (record.tag == proto::message_envelope::payload) {
       read_payload(all.subspan(record.value, record.end - record.value));
     } else {
       head_.read(record, all);
@@ -38,7 +35,7 @@ MessageView::MessageView(KeptBytes data) : data_(std::move(data)) {
   if (!head_.has_metadata) refuse("metadata: is required");
   check_metadata(head_.metadata);
   if (!has_payload_) refuse("payload: is required");
-  if (head_.metadata.content_type == content_type_protobuf && type_url_.empty()) {
+  if (head_.metadata.content_type == proto::content_type::protobuf && type_url_.empty()) {
     refuse("payload.type_url: is required for application/protobuf");
   }
 }
@@ -49,10 +46,9 @@ void MessageView::read_payload(ByteView any) {
   for (std::size_t at = 0; at < any.size();) {
     const Record record = read_record(any, at);
     at = record.end;
-    if (!record.is_bytes()) continue;
     const ByteView content = any.subspan(record.value, record.end - record.value);
-    if (record.field == any_value) payload_ = content;
-    if (record.field != any_type_url) continue;
+    if (record.tag == proto::protobuf_any::value) payload_ = content;
+    if (record.tag != proto::protobuf_any::type_url) continue;
     if (!is_utf8(text(content))) refuse("payload.type_url: is not UTF-8");
     type_url_ = text(content);
   }

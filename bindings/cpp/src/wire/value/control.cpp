@@ -74,12 +74,23 @@ void check_texts(const Value* listed, const char* what) {
     throw WireError("BAD_PAYLOAD", std::string("an answer to DISCOVERY lacks the list of texts '") + what + "'");
 }
 
+void check_descriptions(const Value* listed) {
+  const auto* const items = listed == nullptr ? nullptr : listed->get_if<Array>();
+  const bool sound = items != nullptr && std::ranges::all_of(*items, [](const Value& item) {
+                       const auto* const one = item.get_if<Map>();
+                       const Value* const name = one == nullptr ? nullptr : one->find("name");
+                       return name != nullptr && name->get_if<std::string>() != nullptr;
+                     });
+  if (!sound) throw WireError("BAD_PAYLOAD", "an answer to DESCRIBE is no list of descriptions with names");
+}
+
 }  // namespace
 
 Map checked_answer(std::string_view operation, const Value& answer) {
   const auto* const map = answer.get_if<Map>();
   if (map == nullptr) throw WireError("BAD_PAYLOAD", "an answer to DISCOVERY is no map");
   if (operation == "SERVICES" || operation == "INFO") check_texts(map->find("services"), "services");
+  if (operation == "DESCRIBE") check_descriptions(map->find("services"));
   if (operation != "STATS") return *map;
   for (const char* const part : {"counters", "services"}) {
     const Value* const rows = map->find(part);

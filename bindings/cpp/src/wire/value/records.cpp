@@ -46,19 +46,18 @@ std::uint32_t take_tag(ByteView data, std::size_t& at) {
 Record read_record(ByteView data, std::size_t at) {
   Record record;
   record.start = at;
-  const std::uint32_t tag = take_tag(data, at);
-  record.wire_type = tag & 7;
-  record.field = tag >> 3;
+  record.tag = take_tag(data, at);
+  const unsigned wire_type = record.tag & 7;
   std::uint64_t size = 0;
-  if (record.wire_type == 2) size = take_varint(data, at, max_length_bytes);
+  if (wire_type == 2) size = take_varint(data, at, max_length_bytes);
   record.value = at;
-  if (record.wire_type == 0) {
+  if (wire_type == 0) {
     take_varint(data, at, max_varint_bytes);
-  } else if (record.wire_type == 1) {
+  } else if (wire_type == 1) {
     size = 8;
-  } else if (record.wire_type == 5) {
+  } else if (wire_type == 5) {
     size = 4;
-  } else if (record.wire_type != 2) {
+  } else if (wire_type != 2) {
     refuse("a wire type is not allowed");
   }
   if (size > data.size() - at) refuse("a field is cut short");

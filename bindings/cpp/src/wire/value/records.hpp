@@ -8,13 +8,10 @@
 namespace speed::wire {
 
 struct Record {
-  std::uint32_t field = 0;
-  unsigned wire_type = 0;
+  std::uint32_t tag = 0;  // field number << 3 | wire type
   std::size_t start = 0;  // of the tag
   std::size_t value = 0;  // of the content, behind a length
   std::size_t end = 0;
-
-  bool is_bytes() const { return wire_type == 2; }
 };
 
 // Reads the record at `at`; WireError BAD_MESSAGE for what M-4 rejects.
@@ -22,7 +19,7 @@ Record read_record(ByteView data, std::size_t at);
 
 // A field of a message inside of the message.
 struct Part {
-  std::uint32_t tag = 0;     // field number << 3 | wire type
+  std::uint32_t tag = 0;     // likewise
   std::uint64_t number = 0;  // of a varint
   ByteView content;          // of a length-delimited field
 };
@@ -39,7 +36,7 @@ class Parts {
   std::size_t at_ = 0;
 };
 
-constexpr std::uint32_t text_tag(std::uint32_t field) { return field << 3 | 2; }
+constexpr std::uint32_t bytes_tag(std::uint32_t field) { return field << 3 | 2; }
 constexpr std::uint32_t number_tag(std::uint32_t field) { return field << 3; }
 
 constexpr std::size_t varint_bytes(std::uint64_t value) {

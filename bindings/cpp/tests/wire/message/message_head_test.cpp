@@ -59,8 +59,8 @@ void check_nested(ByteView message, const std::vector<Nested>& parts) {
   for (std::size_t at = 0; at < message.size();) {
     const Record record = read_record(message, at);
     at = record.end;
-    const auto part = std::ranges::find(parts, record.field, &Nested::field);
-    if (!record.is_bytes() || part == parts.end()) continue;
+    const auto part = std::ranges::find(parts, record.tag >> 3, &Nested::field);
+    if ((record.tag & 7) != 2 || part == parts.end()) continue;
     check_nested(message.subspan(record.value, record.end - record.value), part->inside);
   }
 }
@@ -77,7 +77,7 @@ struct Reference {
     for (std::size_t at = 0; at < all.size();) {
       const Record record = read_record(all, at);
       at = record.end;
-      if (record.field == 99 && record.is_bytes()) {
+      if (record.tag == bytes_tag(message::v1::MessageEnvelope::kPayloadFieldNumber)) {
         read_any(all.subspan(record.value, record.end - record.value));
       } else {
         rest += text(all.subspan(record.start, record.end - record.start));
@@ -92,7 +92,7 @@ struct Reference {
     for (std::size_t at = 0; at < any.size();) {
       const Record record = read_record(any, at);
       at = record.end;
-      if (!record.is_bytes() || record.field != 1) continue;
+      if (record.tag != bytes_tag(1)) continue;  // type_url
       if (!is_utf8(text(any.subspan(record.value, record.end - record.value)))) throw WireError("BAD_MESSAGE", "url");
       has_type_url = record.end > record.value;
     }

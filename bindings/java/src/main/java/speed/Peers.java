@@ -77,6 +77,17 @@ public interface Peers {
     List<String> services(String target);
 
     /**
+     * What the services of a node take and give that this node may call.
+     *
+     * @param target name of the node
+     * @return maps with {@code name}, {@code summary}, {@code version}, {@code streaming}, {@code idempotent} and
+     *     {@code columns}, and with {@code parameters} and {@code result}, JSON Schema, where the service declares them;
+     *     sorted by name
+     * @throws speed.errors.InvalidArgumentsException from a node that does not describe
+     */
+    List<Map<String, Object>> describe(String target);
+
+    /**
      * What a node says about itself: language, version, pid, fabrics, services.
      *
      * @param target name of the node

@@ -72,8 +72,7 @@ final class ExchangeKeys {
     }
 
     /**
-     * ML-KEM (FIPS 203), by BouncyCastle, which is an optional library: only this class names it. The secret is null where
-     * only the public part is known.
+     * ML-KEM (FIPS 203), by BouncyCastle. The secret is null where only the public part is known.
      */
     record MlKemKey(MLKEMPrivateKeyParameters secretKey, MLKEMPublicKeyParameters publicKey) implements LoadedKey.Kem {
         private static final int SHAKE_BITS = 256;

@@ -12,10 +12,11 @@ import speed.internal.wire.Require;
  *     again in the next life, marked {@link Request#redelivered}
  * @param views whether large bytes among its arguments stay where they were opened, as read-only ByteBuffers, instead of
  *     being copied into arrays
+ * @param description what callers can read of it, and what is checked of its arguments; null for neither
  */
-public record ServiceOptions(List<String> allow, boolean idempotent, boolean views) {
+public record ServiceOptions(List<String> allow, boolean idempotent, boolean views, ServiceDescription description) {
     /** For all who may write to the node; each call runs at most once. */
-    public static final ServiceOptions DEFAULT = new ServiceOptions(null, false, false);
+    public static final ServiceOptions DEFAULT = new ServiceOptions(null, false, false, null);
 
     /**
      * For some callers only.
@@ -24,7 +25,7 @@ public record ServiceOptions(List<String> allow, boolean idempotent, boolean vie
      * @return such options
      */
     public ServiceOptions withAllow(String... patterns) {
-        return new ServiceOptions(Require.list("allow", patterns), idempotent, views);
+        return new ServiceOptions(Require.list("allow", patterns), idempotent, views, description);
     }
 
     /**
@@ -33,7 +34,7 @@ public record ServiceOptions(List<String> allow, boolean idempotent, boolean vie
      * @return such options
      */
     public ServiceOptions withIdempotence() {
-        return new ServiceOptions(allow, true, views);
+        return new ServiceOptions(allow, true, views, description);
     }
 
     /**
@@ -42,6 +43,16 @@ public record ServiceOptions(List<String> allow, boolean idempotent, boolean vie
      * @return such options
      */
     public ServiceOptions withViews() {
-        return new ServiceOptions(allow, idempotent, true);
+        return new ServiceOptions(allow, idempotent, true, description);
+    }
+
+    /**
+     * A service that says what it takes and gives.
+     *
+     * @param description its summary, parameters and result
+     * @return such options
+     */
+    public ServiceOptions withDescription(ServiceDescription description) {
+        return new ServiceOptions(allow, idempotent, views, Require.value("description", description));
     }
 }

@@ -1,5 +1,7 @@
 package speed.internal.core;
 
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -16,12 +18,14 @@ import speed.internal.wire.Fault;
 import speed.internal.wire.Hosts;
 import speed.internal.wire.Names;
 import speed.internal.wire.ServiceCode;
+import speed.internal.wire.Values;
+import speed.options.ServiceDescription;
 import speed.options.ServiceOptions;
 
 /** The services of one node: registration, checks, invocation. In memory only. Thread-safe. */
 public final class ServiceTable {
     /** One row; without a policy whoever may write to the node may call. */
-    private record Row(Service service, AccessPolicy policy, ServiceOptions options) {
+    private record Row(Service service, AccessPolicy policy, ServiceOptions options, Map<String, Object> description) {
         boolean allows(String caller) {
             return policy == null || policy.allows(caller);
         }
@@ -34,6 +38,8 @@ public final class ServiceTable {
      * @param refusal why there is none; null where there is
      */
     public record Found(Service service, ServiceOptions options, Response refusal) {}
+
+    private static final Set<String> SCHEMAS = Set.of("parameters", "result");
 
     private final Map<String, Row> rows = new ConcurrentHashMap<>();
 
@@ -48,9 +54,45 @@ public final class ServiceTable {
             throw new ConfigurationException("service '" + name + "' is null: give what it does");
         }
         AccessPolicy policy = options.allow() == null ? null : new AccessPolicy(Hosts.localGrants(options.allow()));
-        if (rows.putIfAbsent(name, new Row(service, policy, options)) != null) {
+        ServiceDescription described = options.description();
+        Map<String, Object> told =
+                (described == null ? ServiceDescription.of("") : described).asMap(name, options.idempotent());
+        Row row = new Row(described == null ? service : checked(service, described), policy, options, told);
+        if (rows.putIfAbsent(name, row) != null) {
             throw new ServiceExistsException("service '" + name + "' is already registered; unregister it first");
         }
+    }
+
+    private static Service checked(Service service, ServiceDescription described) {
+        return request -> {
+            described.check(request.service(), request.arguments());
+            return service.invoke(request);
+        };
+    }
+
+    /**
+     * What a node may know of the services that it may call, by name.
+     *
+     * @param mostBytes of the answer: what does not fit stands there without its parameters and its result
+     */
+    public List<Map<String, Object>> descriptions(String caller, int mostBytes) {
+        List<Map<String, Object>> described = new ArrayList<>();
+        int left = mostBytes;
+        for (String name : names(caller)) {
+            Row row = rows.get(name);
+            if (row == null) {
+                continue; // taken back meanwhile
+            }
+            int size = Values.encode(row.description, "description").length;
+            Map<String, Object> told = new LinkedHashMap<>(row.description);
+            if (size > left) {
+                told.keySet().removeAll(SCHEMAS);
+            } else {
+                left -= size;
+            }
+            described.add(told);
+        }
+        return described;
     }
 
     /** Removes a service. */

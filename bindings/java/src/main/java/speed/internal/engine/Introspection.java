@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import speed.internal.core.ServiceTable;
 import speed.internal.wire.Entry;
+import speed.internal.wire.Limits;
 import speed.internal.wire.NodeId;
 
 /** Answers to DISCOVERY questions: what a node tells of itself to a node that it allows. */
@@ -16,6 +17,9 @@ public final class Introspection {
         /** Adds what was dropped from lanes, by reason. */
         void addCounts(Map<String, Object> total);
     }
+
+    /** Of an answer, for what stands around descriptions. */
+    private static final int ROOM_BYTES = 4096;
 
     private final Context context;
     private final ServiceTable services;
@@ -35,6 +39,8 @@ public final class Introspection {
         return switch (operation) {
             case "INFO" -> info(asker);
             case "SERVICES" -> Map.of("services", services.names(asker));
+            case "DESCRIBE" ->
+                Map.of("services", services.descriptions(asker, Limits.MAX_DISCOVERY_BYTES - ROOM_BYTES));
             case "STATS" -> stats(asker);
             default -> null;
         };

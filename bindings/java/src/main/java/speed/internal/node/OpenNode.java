@@ -291,6 +291,12 @@ final class OpenNode implements Node {
     }
 
     @Override
+    public List<Map<String, Object>> describe(String target) {
+        checkOpen();
+        return peer(target).descriptions();
+    }
+
+    @Override
     public Map<String, Object> info(String target) {
         checkOpen();
         return peer(target).discover("INFO");

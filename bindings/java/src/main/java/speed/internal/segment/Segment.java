@@ -1,5 +1,13 @@
 package speed.internal.segment;
 
+import static speed.internal.wire.Fields.SegmentMessageProto.DATA_SEGMENT_COUNT;
+import static speed.internal.wire.Fields.SegmentMessageProto.DATA_SEGMENT_INDEX;
+import static speed.internal.wire.Fields.SegmentMessageProto.ENTIRE_MESSAGE_HASH;
+import static speed.internal.wire.Fields.SegmentMessageProto.IS_PARITY;
+import static speed.internal.wire.Fields.SegmentMessageProto.PARITY_SEGMENT_COUNT;
+import static speed.internal.wire.Fields.SegmentMessageProto.PARITY_SEGMENT_INDEX;
+import static speed.internal.wire.Fields.SegmentMessageProto.PAYLOAD;
+import static speed.internal.wire.Fields.SegmentMessageProto.UNORDERED;
 import static speed.internal.wire.RecordWalk.LENGTH_DELIMITED;
 import static speed.internal.wire.RecordWalk.VARINT;
 
@@ -27,14 +35,6 @@ public record Segment(
     /** All fields but the payload's bytes. */
     public static final int MAX_HEAD_BYTES = 62;
 
-    private static final int HASH = 1;
-    private static final int DATA_INDEX = 2;
-    private static final int DATA_COUNT = 3;
-    private static final int PAYLOAD = 4;
-    private static final int PARITY_INDEX = 5;
-    private static final int PARITY_COUNT = 6;
-    private static final int IS_PARITY = 7;
-    private static final int UNORDERED = 8;
     private static final long LOW_32 = (1L << 32) - 1;
 
     /**
@@ -85,12 +85,12 @@ public record Segment(
      */
     public byte[] write() {
         ByteBuffer out = ByteBuffer.allocate(MAX_HEAD_BYTES + payload.length);
-        putBytes(out, HASH, hash);
-        putNumber(out, DATA_INDEX, isParity ? 0 : index);
-        putNumber(out, DATA_COUNT, dataCount);
+        putBytes(out, ENTIRE_MESSAGE_HASH, hash);
+        putNumber(out, DATA_SEGMENT_INDEX, isParity ? 0 : index);
+        putNumber(out, DATA_SEGMENT_COUNT, dataCount);
         putBytes(out, PAYLOAD, payload);
-        putNumber(out, PARITY_INDEX, isParity ? index : 0);
-        putNumber(out, PARITY_COUNT, parityCount);
+        putNumber(out, PARITY_SEGMENT_INDEX, isParity ? index : 0);
+        putNumber(out, PARITY_SEGMENT_COUNT, parityCount);
         putNumber(out, IS_PARITY, isParity ? 1 : 0);
         putNumber(out, UNORDERED, unordered ? 1 : 0);
         return Arrays.copyOf(out.array(), out.position());
@@ -150,7 +150,7 @@ public record Segment(
             if (walk.field > UNORDERED) {
                 return;
             }
-            boolean isBytes = walk.field == HASH || walk.field == PAYLOAD;
+            boolean isBytes = walk.field == ENTIRE_MESSAGE_HASH || walk.field == PAYLOAD;
             if (isBytes && walk.type == LENGTH_DELIMITED) {
                 begins[walk.field] = walk.value;
                 ends[walk.field] = walk.next();
@@ -161,22 +161,31 @@ public record Segment(
 
         Segment checked(byte[] data) {
             boolean isParity = numbers[IS_PARITY] != 0;
-            long dataCount = low(DATA_COUNT);
-            long parityCount = low(PARITY_COUNT);
-            require(size(HASH) == Keccak.HASH_BYTES, "entire_message_hash", size(HASH) + " bytes");
+            long dataCount = low(DATA_SEGMENT_COUNT);
+            long parityCount = low(PARITY_SEGMENT_COUNT);
+            require(
+                    size(ENTIRE_MESSAGE_HASH) == Keccak.HASH_BYTES,
+                    "entire_message_hash",
+                    size(ENTIRE_MESSAGE_HASH) + " bytes");
             require(dataCount != 0, "data_segment_count", "0");
             require(
                     dataCount + parityCount <= Limits.MAX_SEGMENTS && !(isParity && parityCount == 0),
                     "parity_segment_count",
                     dataCount + " + " + parityCount + " segments");
-            require(low(DATA_INDEX) < (isParity ? 1 : dataCount), "data_segment_index", "" + low(DATA_INDEX));
-            require(low(PARITY_INDEX) < (isParity ? parityCount : 1), "parity_segment_index", "" + low(PARITY_INDEX));
+            require(
+                    low(DATA_SEGMENT_INDEX) < (isParity ? 1 : dataCount),
+                    "data_segment_index",
+                    "" + low(DATA_SEGMENT_INDEX));
+            require(
+                    low(PARITY_SEGMENT_INDEX) < (isParity ? parityCount : 1),
+                    "parity_segment_index",
+                    "" + low(PARITY_SEGMENT_INDEX));
             boolean mayBeEmpty = dataCount == 1 && !isParity;
             boolean isWhole = !isParity || size(PAYLOAD) % SHARD_UNIT == 0;
             require((size(PAYLOAD) > 0 || mayBeEmpty) && isWhole, "payload", size(PAYLOAD) + " bytes");
-            int index = (int) low(isParity ? PARITY_INDEX : DATA_INDEX);
+            int index = (int) low(isParity ? PARITY_SEGMENT_INDEX : DATA_SEGMENT_INDEX);
             return new Segment(
-                    bytes(data, HASH),
+                    bytes(data, ENTIRE_MESSAGE_HASH),
                     (int) dataCount,
                     (int) parityCount,
                     index,

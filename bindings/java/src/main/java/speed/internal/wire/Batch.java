@@ -43,7 +43,7 @@ public final class Batch {
             put(out, content.data().length);
             out.writeBytes(content.data());
         }
-        return new Content(Content.CUSTOM, TYPE, null, out.toByteArray());
+        return new Content(Fields.ContentType.CUSTOM, TYPE, null, out.toByteArray());
     }
 
     /** One batch for each topic among pairs of topic and payload, in the order of their first payloads. */

@@ -10,6 +10,8 @@ import java.util.Arrays;
 import java.util.Map;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
+import speed.internal.wire.Fields.ContentEncoding;
+import speed.internal.wire.Fields.ContentType;
 
 /**
  * A payload to be framed.
@@ -22,17 +24,20 @@ import speed.errors.WireException;
  * @param uncompressedBytes of the payload before it, 0 without one
  */
 public record Content(int type, String custom, String typeUrl, byte[] data, int encoding, long uncompressedBytes) {
-    static final int PROTOBUF = 1;
-    static final int CUSTOM = 99;
     private static final String MSGPACK = "application/msgpack";
     private static final String TEXT = "text/plain";
     static final String BYTES = "application/octet-stream";
     private static final String JSON = "application/json";
     static final String PROTOBUF_TYPE = "application/protobuf";
-    private static final Map<Integer, String> TYPES =
-            Map.of(0, BYTES, PROTOBUF, PROTOBUF_TYPE, 2, JSON, 3, "application/avro");
-    private static final Map<Integer, String> ENCODINGS =
-            Map.of(0, "none", 1, "gzip", 2, "snappy", 3, "zstd", 4, "lz4");
+    private static final Map<Integer, String> TYPES = Map.of(
+            ContentType.UNSPECIFIED,
+            BYTES,
+            ContentType.PROTOBUF,
+            PROTOBUF_TYPE,
+            ContentType.JSON,
+            JSON,
+            ContentType.AVRO,
+            "application/avro");
 
     Content(int type, String custom, String typeUrl, byte[] data) {
         this(type, custom, typeUrl, data, 0, 0);
@@ -45,16 +50,16 @@ public record Content(int type, String custom, String typeUrl, byte[] data, int 
         }
         Object payload = Plain.of(given, "payload");
         if (payload instanceof String text) {
-            return new Content(CUSTOM, TEXT, null, utf8(text));
+            return new Content(ContentType.CUSTOM, TEXT, null, utf8(text));
         }
         if (payload instanceof byte[] bytes) {
-            return new Content(CUSTOM, BYTES, null, bytes);
+            return new Content(ContentType.CUSTOM, BYTES, null, bytes);
         }
         if (payload instanceof Message message) {
             String url = "type.googleapis.com/" + message.getDescriptorForType().getFullName();
-            return new Content(PROTOBUF, null, url, message.toByteArray());
+            return new Content(ContentType.PROTOBUF, null, url, message.toByteArray());
         }
-        return new Content(CUSTOM, MSGPACK, null, Values.encode(payload, "payload"));
+        return new Content(ContentType.CUSTOM, MSGPACK, null, Values.encode(payload, "payload"));
     }
 
     /** The same with other bytes, such as its ciphertext. */
@@ -64,7 +69,7 @@ public record Content(int type, String custom, String typeUrl, byte[] data, int 
 
     /** The same, compressed into these bytes. */
     public Content compressed(String encodingName, byte[] into) {
-        int number = ENCODINGS.entrySet().stream()
+        int number = ContentEncoding.NAMES.entrySet().stream()
                 .filter(one -> one.getValue().equals(encodingName))
                 .map(Map.Entry::getKey)
                 .findFirst()
@@ -103,12 +108,14 @@ public record Content(int type, String custom, String typeUrl, byte[] data, int 
 
     /** The media type of an enum number; a number of a later version is {@code unknown/<n>}. */
     static String typeName(int number, String custom) {
-        return number == CUSTOM ? custom : TYPES.getOrDefault(number, "unknown/" + number);
+        return number == ContentType.CUSTOM ? custom : TYPES.getOrDefault(number, "unknown/" + number);
     }
 
     /** The name of an encoding number, {@code none} when absent. */
     static String encodingName(int number, String custom) {
-        return number == CUSTOM ? custom : ENCODINGS.getOrDefault(number, "unknown/" + number);
+        return number == ContentEncoding.CUSTOM
+                ? custom
+                : ContentEncoding.NAMES.getOrDefault(number, "unknown/" + number);
     }
 
     private static String text(byte[] data, int from, int length) throws CharacterCodingException {

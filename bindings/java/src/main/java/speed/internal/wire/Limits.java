@@ -24,6 +24,8 @@ public final class Limits {
     public static final int MAX_HEAD_BYTES = 4096;
     public static final int MAX_CONTROL_BYTES = 65_536;
     public static final int MAX_DISCOVERY_BYTES = 1_048_576;
+    public static final int MAX_DESCRIPTION_BYTES = 16_384;
+    public static final int MAX_SUMMARY_CHARACTERS = 200;
     public static final int MAX_CALL_BYTES = 268_435_456;
     public static final int MAX_ERROR_CHARACTERS = 2000;
     public static final int MAX_DETAILS_BYTES = 65_536;

@@ -10,6 +10,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import speed.errors.WireException;
+import speed.internal.wire.Fields.MapEntry;
+import speed.internal.wire.Fields.MessageEnvelope;
+import speed.internal.wire.Fields.MessageMetadata;
+import speed.internal.wire.Fields.ObservabilityContext;
+import speed.internal.wire.Fields.ProtobufAny;
 import speed.internal.wire.MessageView.MessageRules;
 import speed.internal.wire.MessageView.TraceParent;
 
@@ -18,7 +23,6 @@ public record MessageDraft(
         String messageId, String topic, String namespace, long publishedAtMs, String publisherId, Options options) {
     public static final String DEFAULT_TOPIC = "message";
     public static final String DEFAULT_NAMESPACE = "default";
-    private static final int PAYLOAD = 99;
 
     /** What a message need not have: null, 0 and empty maps are not written. */
     public record Options(
@@ -55,12 +59,12 @@ public record MessageDraft(
         try {
             ByteArrayOutputStream bytes = new ByteArrayOutputStream(256 + content.data().length);
             CodedOutputStream out = CodedOutputStream.newInstance(bytes);
-            nested(out, 1, metadata(content));
-            written(out, 2, security.encode());
-            nested(out, 3, observability());
-            written(out, 4, schema.encode());
+            nested(out, MessageEnvelope.METADATA, metadata(content));
+            written(out, MessageEnvelope.SECURITY, security.encode());
+            nested(out, MessageEnvelope.OBSERVABILITY, observability());
+            written(out, MessageEnvelope.SCHEMA, schema.encode());
             for (Map.Entry<String, byte[]> extension : options.extensions.entrySet()) {
-                nested(out, 97, entry(extension.getKey(), extension.getValue()));
+                nested(out, MessageEnvelope.EXTENSIONS, entry(extension.getKey(), extension.getValue()));
             }
             putPayload(out, content, payloadBytes);
             out.flush();
@@ -72,25 +76,25 @@ public record MessageDraft(
 
     private Part metadata(Content content) {
         return out -> {
-            out.writeString(1, messageId);
-            out.writeString(2, topic);
-            out.writeString(3, namespace);
-            out.writeInt64(4, publishedAtMs);
-            out.writeEnum(5, content.type());
+            out.writeString(MessageMetadata.MESSAGE_ID, messageId);
+            out.writeString(MessageMetadata.TOPIC, topic);
+            out.writeString(MessageMetadata.NAMESPACE, namespace);
+            out.writeInt64(MessageMetadata.PUBLISHED_AT_MS, publishedAtMs);
+            out.writeEnum(MessageMetadata.CONTENT_TYPE, content.type());
             if (options.priority != 0) {
-                out.writeInt32(6, options.priority);
+                out.writeInt32(MessageMetadata.PRIORITY, options.priority);
             }
             if (options.ttlSeconds != 0) {
-                out.writeInt64(7, options.ttlSeconds);
+                out.writeInt64(MessageMetadata.TTL_SECONDS, options.ttlSeconds);
             }
             if (content.encoding() != 0) {
-                out.writeEnum(8, content.encoding());
+                out.writeEnum(MessageMetadata.CONTENT_ENCODING, content.encoding());
             }
-            text(out, 9, options.correlationId);
-            text(out, 10, options.causalityParent);
-            text(out, 11, content.custom());
+            text(out, MessageMetadata.CORRELATION_ID, options.correlationId);
+            text(out, MessageMetadata.CAUSALITY_PARENT, options.causalityParent);
+            text(out, MessageMetadata.CONTENT_TYPE_CUSTOM, content.custom());
             if (content.uncompressedBytes() != 0) {
-                out.writeInt64(13, content.uncompressedBytes());
+                out.writeInt64(MessageMetadata.UNCOMPRESSED_BYTES, content.uncompressedBytes());
             }
         };
     }
@@ -99,28 +103,28 @@ public record MessageDraft(
         TraceParent trace = options.traceparent == null ? null : TraceParent.parse(options.traceparent);
         return out -> {
             if (trace != null) {
-                out.writeString(1, trace.traceId());
-                out.writeString(2, trace.spanId());
-                out.writeInt32(4, trace.flags());
+                out.writeString(ObservabilityContext.TRACE_ID, trace.traceId());
+                out.writeString(ObservabilityContext.SPAN_ID, trace.spanId());
+                out.writeInt32(ObservabilityContext.TRACE_FLAGS, trace.flags());
             }
-            texts(out, 5, options.baggage);
-            texts(out, 6, options.labels);
+            texts(out, ObservabilityContext.BAGGAGE, options.baggage);
+            texts(out, ObservabilityContext.LABELS, options.labels);
         };
     }
 
     private static void texts(CodedOutputStream out, int field, Map<String, String> texts) throws IOException {
         for (Map.Entry<String, String> one : texts.entrySet()) {
             nested(out, field, inner -> {
-                inner.writeString(1, one.getKey());
-                inner.writeString(2, one.getValue());
+                inner.writeString(MapEntry.KEY, one.getKey());
+                inner.writeString(MapEntry.VALUE, one.getValue());
             });
         }
     }
 
     private static Part entry(String key, byte[] value) {
         return out -> {
-            out.writeString(1, key);
-            out.writeByteArray(2, value);
+            out.writeString(MapEntry.KEY, key);
+            out.writeByteArray(MapEntry.VALUE, value);
         };
     }
 
@@ -132,14 +136,16 @@ public record MessageDraft(
 
     /** The payload record stands last, its value is always written. */
     private static void putPayload(CodedOutputStream out, Content content, int bytes) throws IOException {
-        int length = CodedOutputStream.computeTagSize(2) + CodedOutputStream.computeUInt32SizeNoTag(bytes) + bytes;
+        int length = CodedOutputStream.computeTagSize(ProtobufAny.VALUE)
+                + CodedOutputStream.computeUInt32SizeNoTag(bytes)
+                + bytes;
         if (content.typeUrl() != null) {
-            length += CodedOutputStream.computeStringSize(1, content.typeUrl());
+            length += CodedOutputStream.computeStringSize(ProtobufAny.TYPE_URL, content.typeUrl());
         }
-        out.writeTag(PAYLOAD, RecordWalk.LENGTH_DELIMITED);
+        out.writeTag(MessageEnvelope.PAYLOAD, RecordWalk.LENGTH_DELIMITED);
         out.writeUInt32NoTag(length);
-        text(out, 1, content.typeUrl());
-        out.writeTag(2, RecordWalk.LENGTH_DELIMITED);
+        text(out, ProtobufAny.TYPE_URL, content.typeUrl());
+        out.writeTag(ProtobufAny.VALUE, RecordWalk.LENGTH_DELIMITED);
         out.writeUInt32NoTag(bytes);
         out.writeRawBytes(content.data());
     }

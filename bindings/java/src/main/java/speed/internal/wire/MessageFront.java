@@ -3,15 +3,17 @@ package speed.internal.wire;
 import java.io.ByteArrayOutputStream;
 import java.util.Arrays;
 import speed.errors.WireException;
+import speed.internal.wire.Fields.MessageEnvelope;
+import speed.internal.wire.Fields.ProtobufAny;
+import speed.internal.wire.Records.RecordWriter;
 
 /**
  * The beginning of a message that is too large to be held: everything that stands before its payload's value. BAD_MESSAGE unless the payload comes last and begins within the first bytes.
  */
 public final class MessageFront {
-    private static final int PAYLOAD = 99;
-    private static final byte[] PAYLOAD_TAG = {(byte) 0x9A, 0x06};
-    private static final byte URL_TAG = 0x0A;
-    private static final byte VALUE_TAG = 0x12;
+    private static final byte[] PAYLOAD_TAG = RecordWriter.tag(MessageEnvelope.PAYLOAD);
+    private static final byte URL_TAG = RecordWriter.tag(ProtobufAny.TYPE_URL)[0];
+    private static final byte VALUE_TAG = RecordWriter.tag(ProtobufAny.VALUE)[0];
     private static final int MAX_LENGTH_BYTES = 5;
 
     private final byte[] data;
@@ -78,7 +80,7 @@ public final class MessageFront {
         RecordWalk walk = new RecordWalk(data, 0, data.length);
         int end = 0;
         try {
-            while (walk.advance() && !walk.is(PAYLOAD)) {
+            while (walk.advance() && !walk.is(MessageEnvelope.PAYLOAD)) {
                 end = walk.next();
             }
         } catch (WireException beyond) {

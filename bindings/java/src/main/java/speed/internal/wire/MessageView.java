@@ -6,15 +6,19 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.function.Supplier;
 import speed.errors.WireException;
+import speed.internal.wire.Fields.ContentType;
+import speed.internal.wire.Fields.MessageEnvelope;
+import speed.internal.wire.Fields.MessageMetadata;
+import speed.internal.wire.Fields.ObservabilityContext;
+import speed.internal.wire.Fields.ProtobufAny;
+import speed.internal.wire.Fields.SecurityContext;
 
 /** A received message: metadata parsed, payload found but neither copied nor decoded (M-n). */
 public final class MessageView {
-    private static final int PAYLOAD = 99;
-
     private final byte[] data;
     private final MessageFront front;
     private final Supplier<byte[]> value;
-    private final Records envelope = new Records(Records.ENVELOPE);
+    private final Records envelope = new Records(MessageEnvelope::field);
     private final Records metadata;
     private int payloadFrom;
     private int payloadLength;
@@ -27,15 +31,15 @@ public final class MessageView {
         boolean hasPayload = false;
         RecordWalk walk = new RecordWalk(data, 0, data.length);
         while (walk.advance()) {
-            if (walk.is(PAYLOAD)) {
+            if (walk.is(MessageEnvelope.PAYLOAD)) {
                 hasPayload = true;
                 findPayload(walk.inside());
             } else {
                 envelope.merge(walk);
             }
         }
-        MessageRules.require(envelope.has(1), "metadata", "is required");
-        metadata = envelope.message(1);
+        MessageRules.require(envelope.has(MessageEnvelope.METADATA), "metadata", "is required");
+        metadata = envelope.message(MessageEnvelope.METADATA);
         check(hasPayload);
     }
 
@@ -52,64 +56,75 @@ public final class MessageView {
     /** Of repeated records the last of each field counts. */
     private void findPayload(RecordWalk any) {
         while (any.advance()) {
-            if (any.is(2)) {
+            if (any.is(ProtobufAny.VALUE)) {
                 payloadFrom = any.value;
                 payloadLength = any.next() - any.value;
-            } else if (any.is(1)) {
+            } else if (any.is(ProtobufAny.TYPE_URL)) {
                 typeUrl = Records.text(any);
             }
         }
     }
 
     private void check(boolean hasPayload) {
-        MessageRules.checkRequired(metadata.text(1), metadata.text(2), metadata.text(3), metadata.number(4));
-        MessageRules.checkOptional((int) metadata.number(6), metadata.number(7));
-        MessageRules.checkCustom("content_type_custom", contentNumber(), metadata.text(11));
-        MessageRules.checkCustom("content_encoding_custom", (int) metadata.number(8), metadata.text(12));
+        MessageRules.checkRequired(
+                metadata.text(MessageMetadata.MESSAGE_ID),
+                metadata.text(MessageMetadata.TOPIC),
+                metadata.text(MessageMetadata.NAMESPACE),
+                metadata.number(MessageMetadata.PUBLISHED_AT_MS));
+        MessageRules.checkOptional(
+                (int) metadata.number(MessageMetadata.PRIORITY), metadata.number(MessageMetadata.TTL_SECONDS));
+        MessageRules.checkCustom(
+                "content_type_custom", contentNumber(), metadata.text(MessageMetadata.CONTENT_TYPE_CUSTOM));
+        MessageRules.checkCustom(
+                "content_encoding_custom",
+                (int) metadata.number(MessageMetadata.CONTENT_ENCODING),
+                metadata.text(MessageMetadata.CONTENT_ENCODING_CUSTOM));
         MessageRules.require(hasPayload, "payload", "is required");
-        boolean named = contentNumber() != Content.PROTOBUF || !typeUrl.isEmpty();
+        boolean named = contentNumber() != ContentType.PROTOBUF || !typeUrl.isEmpty();
         MessageRules.require(named, "payload.type_url", "is required for application/protobuf");
     }
 
     private int contentNumber() {
-        return (int) metadata.number(5);
+        return (int) metadata.number(MessageMetadata.CONTENT_TYPE);
     }
 
     public String messageId() {
-        return metadata.text(1);
+        return metadata.text(MessageMetadata.MESSAGE_ID);
     }
 
     public String topic() {
-        return metadata.text(2);
+        return metadata.text(MessageMetadata.TOPIC);
     }
 
     public String namespace() {
-        return metadata.text(3);
+        return metadata.text(MessageMetadata.NAMESPACE);
     }
 
     public long publishedAtMs() {
-        return metadata.number(4);
+        return metadata.number(MessageMetadata.PUBLISHED_AT_MS);
     }
 
     /** Media type of the payload, such as {@code application/msgpack}. */
     public String contentType() {
-        return Content.typeName(contentNumber(), metadata.text(11));
+        return Content.typeName(contentNumber(), metadata.text(MessageMetadata.CONTENT_TYPE_CUSTOM));
     }
 
     /** {@code none}, {@code gzip}, {@code snappy}, {@code zstd} or a custom name. */
     public String contentEncoding() {
-        return Content.encodingName((int) metadata.number(8), metadata.text(12));
+        return Content.encodingName(
+                (int) metadata.number(MessageMetadata.CONTENT_ENCODING),
+                metadata.text(MessageMetadata.CONTENT_ENCODING_CUSTOM));
     }
 
     /** 1 to 10; absent or zero reads as 5. */
     public int priority() {
-        int priority = (int) metadata.number(6);
+        int priority = (int) metadata.number(MessageMetadata.PRIORITY);
         return priority == 0 ? Limits.DEFAULT_PRIORITY : priority;
     }
 
     /** Seconds after publishing at which it expires; 0 is never. */
     public long ttlSeconds() {
-        return metadata.number(7);
+        return metadata.number(MessageMetadata.TTL_SECONDS);
     }
 
     /** Whether its time to live has passed at a Unix time in ms. */
@@ -119,32 +134,32 @@ public final class MessageView {
 
     /** Null when absent. */
     public String correlationId() {
-        return metadata.text(9);
+        return metadata.text(MessageMetadata.CORRELATION_ID);
     }
 
     /** Null when absent. */
     public String causalityParent() {
-        return metadata.text(10);
+        return metadata.text(MessageMetadata.CAUSALITY_PARENT);
     }
 
     /** Who the publisher says it is; the authenticated name is the envelope's source. Null when absent. */
     public String publisherId() {
-        return envelope.message(2).text(1);
+        return envelope.message(MessageEnvelope.SECURITY).text(SecurityContext.PUBLISHER_ID);
     }
 
     /** What it says of its publisher, signature, encryption and sensitivity. */
     public Security security() {
-        return Security.of(envelope.message(2));
+        return Security.of(envelope.message(MessageEnvelope.SECURITY));
     }
 
     /** Whether it says that its payload is encrypted for its readers. */
     public boolean isEncrypted() {
-        return envelope.message(2).has(6);
+        return envelope.message(MessageEnvelope.SECURITY).has(SecurityContext.ENCRYPTION);
     }
 
     /** Whether a signature stands in it. */
     public boolean isSigned() {
-        return envelope.message(2).has(4);
+        return envelope.message(MessageEnvelope.SECURITY).has(SecurityContext.SIGNATURE);
     }
 
     /** Its signatures, and what they cover; nothing of its payload is copied. */
@@ -154,12 +169,12 @@ public final class MessageView {
 
     /** What it says of its payload's schema. */
     public Schema schema() {
-        return Schema.of(envelope.message(4));
+        return Schema.of(envelope.message(MessageEnvelope.SCHEMA));
     }
 
     /** Of the payload before its compression, as the publisher says; 0 if absent. */
     public long uncompressedBytes() {
-        return metadata.number(13);
+        return metadata.number(MessageMetadata.UNCOMPRESSED_BYTES);
     }
 
     /** Of a protobuf payload, else empty. */
@@ -169,32 +184,36 @@ public final class MessageView {
 
     /** W3C traceparent, null when absent or not valid. */
     public String traceparent() {
-        Records trace = envelope.message(3);
-        if (!trace.has(1) || !trace.has(2)) {
+        Records trace = envelope.message(MessageEnvelope.OBSERVABILITY);
+        if (!trace.has(ObservabilityContext.TRACE_ID) || !trace.has(ObservabilityContext.SPAN_ID)) {
             return null;
         }
-        TraceParent parsed = new TraceParent(trace.text(1), trace.text(2), (int) trace.number(4));
+        TraceParent parsed = new TraceParent(
+                trace.text(ObservabilityContext.TRACE_ID), trace.text(ObservabilityContext.SPAN_ID), (int)
+                        trace.number(ObservabilityContext.TRACE_FLAGS));
         return parsed.isValid() ? parsed.toString() : null;
     }
 
     public Map<String, String> labels() {
-        return texts(6);
+        return texts(ObservabilityContext.LABELS);
     }
 
     public Map<String, String> baggage() {
-        return texts(5);
+        return texts(ObservabilityContext.BAGGAGE);
     }
 
     private Map<String, String> texts(int field) {
         Map<String, String> texts = new LinkedHashMap<>();
-        envelope.message(3).map(field).forEach((key, value) -> texts.put(key, (String) value));
+        envelope.message(MessageEnvelope.OBSERVABILITY)
+                .map(field)
+                .forEach((key, value) -> texts.put(key, (String) value));
         return texts;
     }
 
     /** All extensions, known or not. */
     public Map<String, byte[]> extensions() {
         Map<String, byte[]> extensions = new LinkedHashMap<>();
-        envelope.map(97).forEach((key, value) -> extensions.put(key, (byte[]) value));
+        envelope.map(MessageEnvelope.EXTENSIONS).forEach((key, value) -> extensions.put(key, (byte[]) value));
         return extensions;
     }
 
@@ -250,16 +269,14 @@ public final class MessageView {
     /** What the metadata of a message must look like; the same check on both sides. */
     static final class MessageRules {
         private static final int MAX_PRIORITY = 10;
-        private static final int MAX_ID_BYTES = 128;
-        private static final int MAX_NAMESPACE_BYTES = 128;
 
         private MessageRules() {}
 
         static void checkRequired(String messageId, String topic, String namespace, long publishedAtMs) {
-            checkText("message_id", messageId, MAX_ID_BYTES);
+            checkText("message_id", messageId, Limits.MAX_MESSAGE_ID_BYTES);
             checkText("topic", topic, Limits.MAX_TOPIC_BYTES);
             require(Names.isTopic(topic), "topic", "is not dot-separated parts of [A-Za-z0-9_-]");
-            checkText("namespace", namespace, MAX_NAMESPACE_BYTES);
+            checkText("namespace", namespace, Limits.MAX_NAMESPACE_BYTES);
             require(publishedAtMs > 0, "published_at_ms", "is required and greater than zero");
         }
 
@@ -270,7 +287,7 @@ public final class MessageView {
 
         static void checkCustom(String field, long number, String custom) {
             boolean named = custom != null && !custom.isEmpty();
-            require(number != Content.CUSTOM || named, field, "is required when its enum says CUSTOM");
+            require(number != ContentType.CUSTOM || named, field, "is required when its enum says CUSTOM");
         }
 
         static void require(boolean holds, String field, String what) {

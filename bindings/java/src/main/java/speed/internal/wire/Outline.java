@@ -5,14 +5,13 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.stream.Collectors;
 import speed.errors.WireException;
+import speed.internal.wire.Fields.MessageEnvelope;
+import speed.internal.wire.Fields.MessageMetadata;
 
 /** What bytes that are no message look like, for a log: which parts are there and how large, and the id. */
 public final class Outline {
     /** Who writes more is not to be paid for with time. */
     private static final int MAX_RECORDS = 64;
-
-    private static final int METADATA = 1;
-    private static final int MESSAGE_ID = 1;
 
     private static final Map<Integer, String> PARTS = parts();
 
@@ -67,7 +66,7 @@ public final class Outline {
             return;
         }
         sizes.merge(record.field, (long) record.next() - record.value, Long::sum);
-        if (record.is(METADATA)) {
+        if (record.is(MessageEnvelope.METADATA)) {
             String found = messageIdIn(record.inside());
             messageId = found.isEmpty() ? messageId : found;
         }
@@ -78,7 +77,7 @@ public final class Outline {
         byte[] found = {};
         try {
             for (int number = 0; number < MAX_RECORDS && metadata.advance(); number++) {
-                found = metadata.is(MESSAGE_ID) ? metadata.copy() : found;
+                found = metadata.is(MessageMetadata.MESSAGE_ID) ? metadata.copy() : found;
             }
         } catch (WireException broken) {
             // as far as it could be read
@@ -89,12 +88,12 @@ public final class Outline {
 
     private static Map<Integer, String> parts() {
         Map<Integer, String> parts = new LinkedHashMap<>();
-        parts.put(METADATA, "metadata");
-        parts.put(2, "security");
-        parts.put(3, "observability");
-        parts.put(4, "schema");
-        parts.put(97, "extensions");
-        parts.put(99, "payload");
+        parts.put(MessageEnvelope.METADATA, "metadata");
+        parts.put(MessageEnvelope.SECURITY, "security");
+        parts.put(MessageEnvelope.OBSERVABILITY, "observability");
+        parts.put(MessageEnvelope.SCHEMA, "schema");
+        parts.put(MessageEnvelope.EXTENSIONS, "extensions");
+        parts.put(MessageEnvelope.PAYLOAD, "payload");
         return parts;
     }
 }

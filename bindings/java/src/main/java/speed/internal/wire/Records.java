@@ -9,62 +9,52 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import speed.errors.WireException;
+import speed.internal.wire.Fields.MapEntry;
 
 /**
  * The known fields of one protobuf message, merged as protobuf merges them: of a singular field the last
  * record counts, text is UTF-8, a known number with another wire type is an unknown field.
  */
 final class Records {
-    /** Which numbers of a message are text, bytes to keep, numbers, nested messages, maps, and repeated fields. */
-    record Shape(
-            Set<Integer> texts,
-            Set<Integer> bytes,
-            Set<Integer> numbers,
-            Map<Integer, Shape> messages,
-            Map<Integer, Shape> maps,
-            Map<Integer, Shape> lists) {
-        static Shape of(Set<Integer> texts, Set<Integer> bytes, Set<Integer> numbers) {
-            return new Shape(texts, bytes, numbers, Map.of(), Map.of(), Map.of());
+    /** What a message holds under each number. */
+    @FunctionalInterface
+    interface Shape {
+        Field field(int number);
+    }
+
+    /** How the value of a field is read; what is inside of those that are messages. */
+    record Field(Kind kind, Shape inside) {
+        static final Field UNKNOWN = new Field(Kind.UNKNOWN, null);
+        static final Field TEXT = new Field(Kind.TEXT, null);
+        static final Field BYTES = new Field(Kind.BYTES, null);
+        static final Field NUMBER = new Field(Kind.NUMBER, null);
+        static final Field TEXTS = new Field(Kind.TEXTS, null);
+        static final Field TEXT_MAP =
+                new Field(Kind.TEXT_MAP, number -> MapEntry.field(number) == UNKNOWN ? UNKNOWN : TEXT);
+        static final Field BYTES_MAP = new Field(Kind.BYTES_MAP, MapEntry::field);
+
+        static Field message(Shape inside) {
+            return new Field(Kind.MESSAGE, inside);
         }
 
-        static Shape ofTexts(Integer... texts) {
-            return of(Set.of(texts), Set.of(), Set.of());
-        }
-
-        Shape withMessages(Map<Integer, Shape> nested) {
-            return new Shape(texts, bytes, numbers, nested, maps, lists);
-        }
-
-        Shape withMaps(Map<Integer, Shape> nested) {
-            return new Shape(texts, bytes, numbers, messages, nested, lists);
-        }
-
-        Shape withLists(Map<Integer, Shape> nested) {
-            return new Shape(texts, bytes, numbers, messages, maps, nested);
+        static Field messages(Shape inside) {
+            return new Field(Kind.MESSAGES, inside);
         }
     }
 
-    private static final Shape TEXT_ENTRY = Shape.ofTexts(1, 2);
-    private static final Shape BYTES_ENTRY = Shape.of(Set.of(1), Set.of(2), Set.of());
-    private static final Shape METADATA = Shape.of(Set.of(1, 2, 3, 9, 10, 11, 12), Set.of(), Set.of(4, 5, 6, 7, 8, 13));
-    private static final Shape RECIPIENT = Shape.of(Set.of(1), Set.of(2, 3), Set.of());
-    private static final Shape ENCRYPTION =
-            Shape.of(Set.of(1, 3, 4, 8), Set.of(5, 6), Set.of(2)).withLists(Map.of(9, RECIPIENT));
-    private static final Shape SECURITY =
-            Shape.of(Set.of(1, 2, 3, 5, 8, 9), Set.of(4), Set.of(7)).withMessages(Map.of(6, ENCRYPTION));
-    private static final Shape OBSERVABILITY =
-            Shape.of(Set.of(1, 2, 3), Set.of(), Set.of(4)).withMaps(Map.of(5, TEXT_ENTRY, 6, TEXT_ENTRY));
-    /** The items of a repeated text field. */
-    private static final Shape TEXT = Shape.ofTexts();
-
-    private static final Shape SCHEMA = Shape.ofTexts(1, 2, 3, 4, 5, 6).withLists(Map.of(7, TEXT));
-
-    /** A MessageEnvelope without its payload. */
-    static final Shape ENVELOPE = Shape.ofTexts()
-            .withMessages(Map.of(1, METADATA, 2, SECURITY, 3, OBSERVABILITY, 4, SCHEMA))
-            .withMaps(Map.of(97, BYTES_ENTRY));
+    /** Kinds of values. */
+    enum Kind {
+        UNKNOWN,
+        TEXT,
+        BYTES,
+        NUMBER,
+        MESSAGE,
+        TEXTS,
+        MESSAGES,
+        TEXT_MAP,
+        BYTES_MAP
+    }
 
     private static final byte[] NO_BYTES = {};
 
@@ -102,7 +92,7 @@ final class Records {
     /** A nested message, an empty one if it is absent. */
     Records message(int number) {
         Records found = (Records) fields.get(number);
-        return found != null ? found : new Records(shape.messages.get(number));
+        return found != null ? found : new Records(shape.field(number).inside);
     }
 
     /** The texts of a repeated field. */
@@ -119,7 +109,7 @@ final class Records {
         return found != null ? found : List.of();
     }
 
-    /** The entries of a map field; field 2 of each is its value. */
+    /** The entries of a map field. */
     Map<String, Object> map(int number) {
         @SuppressWarnings("unchecked")
         Map<String, Object> found = (Map<String, Object>) fields.get(number);
@@ -128,35 +118,35 @@ final class Records {
 
     /** Merges one record of this message, where a walk stands. */
     void merge(RecordWalk walk) {
-        if (walk.type == RecordWalk.VARINT && shape.numbers.contains(walk.field)) {
-            fields.put(walk.field, walk.number);
-        } else if (walk.type != RecordWalk.LENGTH_DELIMITED) {
+        Field field = shape.field(walk.field);
+        int type = field.kind == Kind.NUMBER ? RecordWalk.VARINT : RecordWalk.LENGTH_DELIMITED;
+        if (walk.type != type) {
             return;
-        } else if (shape.texts.contains(walk.field)) {
-            fields.put(walk.field, text(walk));
-        } else if (shape.bytes.contains(walk.field)) {
-            fields.put(walk.field, walk.copy());
-        } else if (shape.messages.containsKey(walk.field)) {
-            ((Records) fields.computeIfAbsent(walk.field, number -> new Records(shape.messages.get(number))))
-                    .mergeAll(walk.inside());
-        } else if (shape.maps.containsKey(walk.field)) {
-            entry(walk);
-        } else if (shape.lists.containsKey(walk.field)) {
-            item(walk);
+        }
+        switch (field.kind) {
+            case TEXT -> fields.put(walk.field, text(walk));
+            case BYTES -> fields.put(walk.field, walk.copy());
+            case NUMBER -> fields.put(walk.field, walk.number);
+            case MESSAGE ->
+                ((Records) fields.computeIfAbsent(walk.field, any -> new Records(field.inside)))
+                        .mergeAll(walk.inside());
+            case TEXTS -> items(walk.field).add(text(walk));
+            case MESSAGES -> items(walk.field).add(inside(walk, field));
+            case TEXT_MAP -> entry(walk, inside(walk, field), "");
+            case BYTES_MAP -> entry(walk, inside(walk, field), NO_BYTES);
+            case UNKNOWN -> {}
         }
     }
 
-    private void item(RecordWalk walk) {
-        @SuppressWarnings("unchecked")
-        List<Object> items = (List<Object>) fields.computeIfAbsent(walk.field, any -> new ArrayList<>());
-        Shape kind = shape.lists.get(walk.field);
-        if (kind == TEXT) {
-            items.add(text(walk));
-            return;
-        }
-        Records item = new Records(kind);
-        item.mergeAll(walk.inside());
-        items.add(item);
+    @SuppressWarnings("unchecked")
+    private List<Object> items(int number) {
+        return (List<Object>) fields.computeIfAbsent(number, any -> new ArrayList<>());
+    }
+
+    private static Records inside(RecordWalk walk, Field field) {
+        Records inside = new Records(field.inside);
+        inside.mergeAll(walk.inside());
+        return inside;
     }
 
     private void mergeAll(RecordWalk walk) {
@@ -165,14 +155,13 @@ final class Records {
         }
     }
 
-    private void entry(RecordWalk walk) {
-        Records entry = new Records(shape.maps.get(walk.field));
-        entry.mergeAll(walk.inside());
-        Object absent = entry.shape == BYTES_ENTRY ? new byte[0] : "";
+    private void entry(RecordWalk walk, Records entry, Object absent) {
         @SuppressWarnings("unchecked")
         Map<String, Object> map =
                 (Map<String, Object>) fields.computeIfAbsent(walk.field, any -> new LinkedHashMap<String, Object>());
-        map.put((String) entry.fields.getOrDefault(1, ""), entry.fields.getOrDefault(2, absent));
+        map.put(
+                (String) entry.fields.getOrDefault(MapEntry.KEY, ""),
+                entry.fields.getOrDefault(MapEntry.VALUE, absent));
     }
 
     /** The text of the record at which a walk stands. */
@@ -210,6 +199,13 @@ final class Records {
             varint((long) field << 3 | RecordWalk.LENGTH_DELIMITED);
             varint(value.length);
             return raw(value, 0, value.length);
+        }
+
+        /** What a length-delimited record begins with. */
+        static byte[] tag(int field) {
+            RecordWriter alone = new RecordWriter();
+            alone.varint((long) field << 3 | RecordWalk.LENGTH_DELIMITED);
+            return alone.toByteArray();
         }
 
         /** Records that are written already. */

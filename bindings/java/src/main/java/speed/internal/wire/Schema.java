@@ -1,6 +1,7 @@
 package speed.internal.wire;
 
 import java.util.List;
+import speed.internal.wire.Fields.SchemaContext;
 import speed.internal.wire.Records.RecordWriter;
 
 /**
@@ -18,24 +19,24 @@ public record Schema(
 
     static Schema of(Records fields) {
         return new Schema(
-                fields.textOrEmpty(1),
-                fields.textOrEmpty(2),
-                fields.textOrEmpty(3),
-                fields.textOrEmpty(4),
-                fields.textOrEmpty(5),
-                fields.textOrEmpty(6),
-                fields.texts(7));
+                fields.textOrEmpty(SchemaContext.SCHEMA_URL),
+                fields.textOrEmpty(SchemaContext.SCHEMA_VERSION),
+                fields.textOrEmpty(SchemaContext.SCHEMA_FORMAT),
+                fields.textOrEmpty(SchemaContext.SCHEMA_HASH),
+                fields.textOrEmpty(SchemaContext.SCHEMA_NAME),
+                fields.textOrEmpty(SchemaContext.COMPATIBILITY_MODE),
+                fields.texts(SchemaContext.DEPRECATED_FIELDS_USED));
     }
 
     byte[] encode() {
         RecordWriter out = new RecordWriter()
-                .text(1, url)
-                .text(2, version)
-                .text(3, format)
-                .text(4, hash)
-                .text(5, name)
-                .text(6, compatibility);
-        deprecatedFields.forEach(field -> out.text(7, field));
+                .text(SchemaContext.SCHEMA_URL, url)
+                .text(SchemaContext.SCHEMA_VERSION, version)
+                .text(SchemaContext.SCHEMA_FORMAT, format)
+                .text(SchemaContext.SCHEMA_HASH, hash)
+                .text(SchemaContext.SCHEMA_NAME, name)
+                .text(SchemaContext.COMPATIBILITY_MODE, compatibility);
+        deprecatedFields.forEach(field -> out.text(SchemaContext.DEPRECATED_FIELDS_USED, field));
         return out.toByteArray();
     }
 }

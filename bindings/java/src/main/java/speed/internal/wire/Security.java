@@ -1,6 +1,9 @@
 package speed.internal.wire;
 
 import java.util.List;
+import speed.internal.wire.Fields.EncryptionMetadata;
+import speed.internal.wire.Fields.EncryptionRecipient;
+import speed.internal.wire.Fields.SecurityContext;
 import speed.internal.wire.Records.RecordWriter;
 
 /**
@@ -19,13 +22,15 @@ public record Security(
         Encrypted encryption) {
     static Security of(Records fields) {
         return new Security(
-                fields.textOrEmpty(1),
-                fields.textOrEmpty(2),
-                fields.textOrEmpty(5),
-                fields.textOrEmpty(9),
-                fields.number(7) != 0,
-                fields.textOrEmpty(8),
-                fields.has(6) ? Encrypted.of(fields.message(6)) : null);
+                fields.textOrEmpty(SecurityContext.PUBLISHER_ID),
+                fields.textOrEmpty(SecurityContext.PUBLISHER_TEAM),
+                fields.textOrEmpty(SecurityContext.SIGNATURE_ALGORITHM),
+                fields.textOrEmpty(SecurityContext.SIGNATURE_KEY_ID),
+                fields.number(SecurityContext.CONTAINS_PII) != 0,
+                fields.textOrEmpty(SecurityContext.DATA_CLASSIFICATION),
+                fields.has(SecurityContext.ENCRYPTION)
+                        ? Encrypted.of(fields.message(SecurityContext.ENCRYPTION))
+                        : null);
     }
 
     /** One that says who publishes, and nothing more. */
@@ -39,14 +44,16 @@ public record Security(
     }
 
     byte[] encode() {
-        RecordWriter out =
-                new RecordWriter().text(1, publisherId).text(2, publisherTeam).text(5, signatureAlgorithm);
+        RecordWriter out = new RecordWriter()
+                .text(SecurityContext.PUBLISHER_ID, publisherId)
+                .text(SecurityContext.PUBLISHER_TEAM, publisherTeam)
+                .text(SecurityContext.SIGNATURE_ALGORITHM, signatureAlgorithm);
         if (encryption != null) {
-            out.record(6, encryption.encode());
+            out.record(SecurityContext.ENCRYPTION, encryption.encode());
         }
-        return out.number(7, containsPii ? 1 : 0)
-                .text(8, classification)
-                .text(9, signatureKeyId)
+        return out.number(SecurityContext.CONTAINS_PII, containsPii ? 1 : 0)
+                .text(SecurityContext.DATA_CLASSIFICATION, classification)
+                .text(SecurityContext.SIGNATURE_KEY_ID, signatureKeyId)
                 .toByteArray();
     }
 
@@ -64,34 +71,37 @@ public record Security(
         public record Recipient(String keyId, byte[] encapsulatedKey, byte[] wrappedKey) {
             private byte[] encode() {
                 return new RecordWriter()
-                        .text(1, keyId)
-                        .bytes(2, encapsulatedKey)
-                        .bytes(3, wrappedKey)
+                        .text(EncryptionRecipient.KEY_ID, keyId)
+                        .bytes(EncryptionRecipient.ENCAPSULATED_KEY, encapsulatedKey)
+                        .bytes(EncryptionRecipient.WRAPPED_KEY, wrappedKey)
                         .toByteArray();
             }
         }
 
         static Encrypted of(Records fields) {
-            List<Recipient> recipients = fields.list(9).stream()
-                    .map(one -> new Recipient(one.textOrEmpty(1), one.bytes(2), one.bytes(3)))
+            List<Recipient> recipients = fields.list(EncryptionMetadata.RECIPIENTS).stream()
+                    .map(one -> new Recipient(
+                            one.textOrEmpty(EncryptionRecipient.KEY_ID),
+                            one.bytes(EncryptionRecipient.ENCAPSULATED_KEY),
+                            one.bytes(EncryptionRecipient.WRAPPED_KEY)))
                     .toList();
             return new Encrypted(
-                    fields.textOrEmpty(1),
-                    (int) fields.number(2),
-                    fields.textOrEmpty(3),
-                    fields.bytes(5),
-                    fields.bytes(6),
+                    fields.textOrEmpty(EncryptionMetadata.KEY_ID),
+                    (int) fields.number(EncryptionMetadata.ENCRYPTION_TYPE),
+                    fields.textOrEmpty(EncryptionMetadata.ALGORITHM),
+                    fields.bytes(EncryptionMetadata.IV),
+                    fields.bytes(EncryptionMetadata.AAD),
                     recipients);
         }
 
         byte[] encode() {
             RecordWriter out = new RecordWriter()
-                    .text(1, keyId)
-                    .number(2, type)
-                    .text(3, algorithm)
-                    .bytes(5, iv)
-                    .bytes(6, aad);
-            recipients.forEach(one -> out.record(9, one.encode()));
+                    .text(EncryptionMetadata.KEY_ID, keyId)
+                    .number(EncryptionMetadata.ENCRYPTION_TYPE, type)
+                    .text(EncryptionMetadata.ALGORITHM, algorithm)
+                    .bytes(EncryptionMetadata.IV, iv)
+                    .bytes(EncryptionMetadata.AAD, aad);
+            recipients.forEach(one -> out.record(EncryptionMetadata.RECIPIENTS, one.encode()));
             return out.toByteArray();
         }
     }

@@ -5,6 +5,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Predicate;
+import speed.internal.wire.Fields.MessageEnvelope;
+import speed.internal.wire.Fields.SecurityContext;
 import speed.internal.wire.Records.RecordWriter;
 
 /**
@@ -13,10 +15,6 @@ import speed.internal.wire.Records.RecordWriter;
  */
 public final class SignedParts {
     private static final byte[] DOMAIN = "speed/1 message signature".getBytes(StandardCharsets.US_ASCII);
-    private static final int METADATA = 1;
-    private static final int SECURITY = 2;
-    private static final int AUTH_TOKEN = 3;
-    private static final int SIGNATURE = 4;
 
     private final byte[] message;
     private final byte[] security;
@@ -27,13 +25,14 @@ public final class SignedParts {
     public SignedParts(byte[] message) {
         this.message = message;
         byte[] joined = joined(message);
-        security = kept(joined, record -> !record.is(AUTH_TOKEN) && !record.is(SIGNATURE));
+        security =
+                kept(joined, record -> !record.is(SecurityContext.AUTH_TOKEN) && !record.is(SecurityContext.SIGNATURE));
         for (RecordWalk walk = new RecordWalk(joined, 0, joined.length); walk.advance(); ) {
-            if (walk.is(SIGNATURE)) {
+            if (walk.is(SecurityContext.SIGNATURE)) {
                 signatures.add(walk.copy());
             }
         }
-        each(message, (record, start) -> restBytes += record.is(SECURITY) ? 0 : record.next() - start);
+        each(message, (record, start) -> restBytes += record.is(MessageEnvelope.SECURITY) ? 0 : record.next() - start);
     }
 
     /** The signatures found; one is allowed. */
@@ -46,7 +45,7 @@ public final class SignedParts {
         ByteBuffer input = ByteBuffer.allocate(3 * Long.BYTES + DOMAIN.length + restBytes + security.length);
         input.putLong(DOMAIN.length).put(DOMAIN).putLong(restBytes);
         each(message, (record, start) -> {
-            if (!record.is(SECURITY)) {
+            if (!record.is(MessageEnvelope.SECURITY)) {
                 input.put(message, start, record.next() - start);
             }
         });
@@ -55,16 +54,16 @@ public final class SignedParts {
 
     /** The message with a signature as the last record of its one security context; it replaces any other. */
     public static byte[] withSignature(byte[] message, byte[] signature) {
-        byte[] unsigned = kept(joined(message), record -> !record.is(SIGNATURE));
+        byte[] unsigned = kept(joined(message), record -> !record.is(SecurityContext.SIGNATURE));
         byte[] security = new RecordWriter()
                 .raw(unsigned, 0, unsigned.length)
-                .record(SIGNATURE, signature)
+                .record(SecurityContext.SIGNATURE, signature)
                 .toByteArray();
-        byte[] rest = kept(message, record -> !record.is(SECURITY));
+        byte[] rest = kept(message, record -> !record.is(MessageEnvelope.SECURITY));
         int place = afterMetadata(rest);
         return new RecordWriter()
                 .raw(rest, 0, place)
-                .record(SECURITY, security)
+                .record(MessageEnvelope.SECURITY, security)
                 .raw(rest, place, rest.length)
                 .toByteArray();
     }
@@ -72,14 +71,14 @@ public final class SignedParts {
     /** Where a writer puts the security context. */
     private static int afterMetadata(byte[] rest) {
         RecordWalk walk = new RecordWalk(rest, 0, rest.length);
-        return walk.advance() && walk.is(METADATA) ? walk.next() : 0;
+        return walk.advance() && walk.is(MessageEnvelope.METADATA) ? walk.next() : 0;
     }
 
     /** The values of all security records, one after the other. */
     private static byte[] joined(byte[] message) {
         RecordWriter values = new RecordWriter();
         each(message, (record, start) -> {
-            if (record.is(SECURITY)) {
+            if (record.is(MessageEnvelope.SECURITY)) {
                 values.raw(message, record.value, record.next());
             }
         });

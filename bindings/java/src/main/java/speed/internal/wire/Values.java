@@ -62,7 +62,8 @@ public final class Values {
         return shortened(text, Limits.MAX_ERROR_CHARACTERS);
     }
 
-    static String shortened(String text, int characters) {
+    /** The same, with another bound. */
+    public static String shortened(String text, int characters) {
         if (text == null || text.codePointCount(0, text.length()) <= characters) {
             return text == null ? "" : text;
         }

@@ -130,7 +130,7 @@ class BatchTest {
 
     @Test
     void aContentTypeThatIsTooLongIsNotWritten() {
-        Content one = new Content(Content.CUSTOM, "x".repeat(257), null, new byte[0]);
+        Content one = new Content(Fields.ContentType.CUSTOM, "x".repeat(257), null, new byte[0]);
         assertThrows(BatchException.class, () -> Batch.of(List.of(one)));
     }
 

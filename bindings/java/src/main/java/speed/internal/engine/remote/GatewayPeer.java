@@ -58,6 +58,11 @@ record GatewayPeer(Calls calls, MessageProtection messages, String name) impleme
     }
 
     @Override
+    public Object described() {
+        return about("describe");
+    }
+
+    @Override
     public void segment(int size, double parityRate) {
         throw new NotAvailableException("payloads in segments do not cross hosts");
     }

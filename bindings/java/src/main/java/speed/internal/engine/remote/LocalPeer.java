@@ -52,6 +52,11 @@ record LocalPeer(Links links, Calls calls, LargeSender large, MessageProtection 
     }
 
     @Override
+    public Object described() {
+        return discover("DESCRIBE").get("services");
+    }
+
+    @Override
     public void segment(int size, double parityRate) {
         links.cut(name, size == 0 ? null : Splitter.ofLink(size, parityRate));
     }

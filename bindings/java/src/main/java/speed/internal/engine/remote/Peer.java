@@ -1,6 +1,7 @@
 package speed.internal.engine.remote;
 
 import java.time.Duration;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -42,6 +43,9 @@ public interface Peer {
     /** Names of the services that may be called, as it answers. */
     Object serviceNames();
 
+    /** Descriptions of the services that may be called, as it answers. */
+    Object described();
+
     /** How long a round trip takes. */
     default Duration ping() {
         long began = System.nanoTime();
@@ -65,6 +69,21 @@ public interface Peer {
             return names.stream().map(String.class::cast).toList();
         }
         throw odd();
+    }
+
+    /** What its services take and give. */
+    default List<Map<String, Object>> descriptions() {
+        if (described() instanceof List<?> listed
+                && listed.stream().allMatch(one -> one instanceof Map<?, ?> map && map.get("name") instanceof String)) {
+            return listed.stream().map(Peer::fields).toList();
+        }
+        throw odd();
+    }
+
+    private static Map<String, Object> fields(Object one) {
+        Map<String, Object> fields = new LinkedHashMap<>();
+        ((Map<?, ?>) one).forEach((key, value) -> fields.put(String.valueOf(key), value));
+        return fields;
     }
 
     private WireException odd() {

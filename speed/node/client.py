@@ -1,0 +1,159 @@
+"""Clients with types: a ``typing.Protocol`` whose methods are the services of one node.
+
+The methods are checked against what the node describes (S-26) when the first of them is called.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import typing
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from speed.core.services import result_reader
+from speed.core.signatures import Description
+from speed.errors import ConfigurationError, InvalidArgumentsError
+from speed.wire.text import describe
+
+if TYPE_CHECKING:
+    from speed.aio import AsyncNode
+    from speed.engine.options import Retry
+    from speed.node.verbs import Verbs
+
+
+class Method:
+    """One method of a protocol: how arguments get their names, and what its result is."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        """Raises ConfigurationError for parameters that have no names, and hints that cannot be read or checked."""
+        self.name = name
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.signature = self._signature(function)
+        try:
+            returns = typing.get_type_hints(function).get("return")
+        except Exception as error:  # annotations run the user's code: any exception may come out of it
+            raise ConfigurationError(f"the type hints of the method {name!r} cannot be read ({error})") from None
+        self.returns = None if returns is type(None) else returns
+        if self.returns is not None:
+            result_reader(self.returns)
+
+    def _signature(self, function: Callable[..., Any]) -> inspect.Signature:
+        _, *parameters = inspect.signature(function).parameters.values()  # without ``self``
+        for one in parameters:
+            if one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL):
+                raise ConfigurationError(f"the method {self.name!r} has the parameter {one}: arguments travel by name")
+        return inspect.Signature(parameters)
+
+    def named(self, given: tuple[Any, ...], by_name: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by their names. Raises InvalidArgumentsError, before anything is written."""
+        try:
+            bound = self.signature.bind(*given, **by_name)
+        except TypeError as error:
+            raise InvalidArgumentsError(f"{self.name}: {error}; expected {self.signature}") from None
+        named: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            rest = self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+            named |= value if rest else {name: value}
+        return named
+
+    def check(self, target: str, described: Description | None) -> None:
+        """ConfigurationError unless the node has such a service, as far as it says."""
+        if described is None:
+            raise ConfigurationError(f"{target!r} has no service {self.name!r} that this node may call")
+        schema = described.parameters
+        if schema is None:
+            return
+        known = schema.get("properties")
+        properties: Any = known if isinstance(known, dict) else {}
+        required: Any = schema.get("required") or ()
+        own = [name for name, one in self.signature.parameters.items() if one.kind is not one.VAR_KEYWORD]
+        odd = [name for name in own if name not in properties and schema.get("additionalProperties") is False]
+        missing = [name for name in required if name not in own]
+        if odd or missing:
+            raise ConfigurationError(
+                f"the method {self.name}{self.signature} is not the service of {target!r}, {described.signature()}: "
+                + (f"it has no {', '.join(map(repr, odd))}" if odd else f"it needs {', '.join(map(repr, missing))}")
+            )
+
+
+class Client:
+    """The services of one node as the methods of a protocol. Thread-safe."""
+
+    def __init__(
+        self,
+        node: Verbs,
+        aio: Callable[[], AsyncNode],
+        protocol: Any,
+        target: str,
+        timeout: float | None,
+        retry: Retry | None,
+    ) -> None:
+        self._aio = aio
+        self._node, self._target, self._timeout, self._retry = node, target, timeout, retry
+        self._methods = methods_of(protocol)
+        self._protocol = protocol
+        self._lock = threading.Lock()
+        self._is_checked = False
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = self._methods.get(name)
+        if method is None:
+            raise AttributeError(f"{describe(self._protocol)} has no method {name!r}")
+        call = self._awaited if method.is_async else self._call
+        return functools.update_wrapper(functools.partial(call, method), getattr(self._protocol, name))
+
+    def __repr__(self) -> str:
+        return f"<client {describe(self._protocol)} of {self._target!r}>"
+
+    def _call(self, method: Method, *given: Any, **by_name: Any) -> Any:
+        named = method.named(given, by_name)
+        self._check()
+        how: dict[str, Any] = {"timeout": self._timeout, "returns": method.returns, "retry": self._retry}
+        return self._node.call(self._target, method.name, named, **how)
+
+    async def _awaited(self, method: Method, *given: Any, **by_name: Any) -> Any:
+        import asyncio  # costs 10 ms to import; who awaits has it
+
+        named = method.named(given, by_name)
+        if not self._is_checked:
+            await asyncio.to_thread(self._check)
+        how: dict[str, Any] = {"timeout": self._timeout, "returns": method.returns, "retry": self._retry}
+        return await self._aio().call(self._target, method.name, named, **how)
+
+    def _check(self) -> None:
+        """Once, when the first method is called; again while the node cannot be asked."""
+        if self._is_checked:
+            return
+        with self._lock:
+            if self._is_checked:
+                return
+            described = self._described()
+            for name, method in self._methods.items():
+                if described is not None:
+                    method.check(self._target, described.get(name))
+            self._is_checked = True
+
+    def _described(self) -> dict[str, Description] | None:
+        """None of a node of before, which does not describe."""
+        try:
+            return {one.name: one for one in self._node.describe(self._target)}
+        except InvalidArgumentsError:
+            return None
+
+
+def methods_of(protocol: Any) -> dict[str, Method]:
+    """The public methods of a protocol. Raises ConfigurationError for a class without, or one that cannot be called."""
+    if not isinstance(protocol, type):
+        raise ConfigurationError(f"a client needs a class, a typing.Protocol, not {type(protocol).__name__}")
+    found = {
+        name: Method(name, function)
+        for one in reversed(protocol.__mro__[:-1])
+        if one is not typing.Protocol and one is not typing.Generic
+        for name, function in vars(one).items()
+        if not name.startswith("_") and inspect.isfunction(function)
+    }
+    if not found:
+        raise ConfigurationError(f"{protocol.__name__} has no public methods: each of them is a service")
+    return found

@@ -1,0 +1,115 @@
+"""A client is a Protocol whose methods are services, checked against what the node describes (S-26)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Protocol
+
+import pytest
+
+import speed
+
+Make = Callable[..., speed.Node]
+pytestmark = pytest.mark.system
+
+
+@dataclass
+class Receipt:
+    total: Decimal
+    lines: list[str]
+
+
+class Billing(Protocol):
+    def book(self, price: Decimal, note: str = "") -> Receipt:
+        """Books it."""
+        ...
+
+    def forget(self) -> None: ...
+
+    async def later(self, price: Decimal) -> Receipt: ...
+
+
+def book(price: Decimal, note: str = "") -> Receipt:
+    return Receipt(price, [note])
+
+
+@pytest.fixture
+def shop(node: Make) -> speed.Node:
+    billing = node("billing", allow=["shop"])
+    billing.register("book", book)
+    billing.register("later", book)
+    billing.register("forget", lambda: None)
+    return node("shop")
+
+
+def test_methods_are_services_with_their_types(shop: speed.Node) -> None:
+    client = shop.client(Billing, "billing")
+    assert client.book(Decimal("1.5"), "tea") == Receipt(Decimal("1.5"), ["tea"])
+    assert client.book(price=Decimal(2)).lines == [""]
+    client.forget()
+    assert asyncio.run(client.later(Decimal(3))).total == 3  # type: ignore[arg-type]
+    assert client.book.__doc__ == "Books it."
+    assert "Billing of 'billing'" in repr(client)
+
+
+def test_arguments_that_no_method_takes_are_refused_before_anything_is_written(shop: speed.Node) -> None:
+    client: Any = shop.client(Billing, "nobody")
+    with pytest.raises(speed.InvalidArgumentsError, match=r"book: .*missing a required argument: 'price'"):
+        client.book()
+    with pytest.raises(AttributeError, match="Billing has no method 'gone'"):
+        _ = client.gone
+    with pytest.raises(speed.UnknownNodeError):
+        client.book(Decimal(1))
+
+
+class Other(Protocol):
+    def book(self, price: Decimal, currency: str) -> Receipt: ...
+
+
+class Fewer(Protocol):
+    def book(self, note: str) -> Receipt: ...
+
+
+class Absent(Protocol):
+    def refund(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("protocol", "name", "given", "told"),
+    [
+        (Other, "book", ["1", "EUR"], "it has no 'currency'"),
+        (Fewer, "book", ["x"], "it needs 'price'"),
+        (Absent, "refund", [], "'billing' has no service 'refund' that this node may call"),
+    ],
+)
+def test_a_protocol_that_is_not_what_the_node_describes_is_refused_at_its_first_call(
+    shop: speed.Node, protocol: Any, name: str, given: list[str], told: str
+) -> None:
+    client = shop.client(protocol, "billing")
+    with pytest.raises(speed.ConfigurationError, match=told):
+        getattr(client, name)(*given)
+
+
+class Positional(Protocol):
+    def book(self, price: int, /) -> None: ...
+
+
+class Unchecked(Protocol):
+    def book(self) -> complex: ...
+
+
+@pytest.mark.parametrize(
+    ("protocol", "told"),
+    [
+        (Positional, "arguments travel by name"),
+        (Unchecked, "complex, which cannot be checked"),
+        (int, "int has no public methods|arguments travel by name"),
+        (5, "not int"),
+    ],
+)
+def test_what_no_client_is_made_of_is_refused_where_it_is_made(shop: speed.Node, protocol: Any, told: str) -> None:
+    with pytest.raises(speed.ConfigurationError, match=told):
+        shop.client(protocol, "billing")
