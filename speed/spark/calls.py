@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from speed import columns
+from speed.core.log import logger
 from speed.engine.options import may_repeat
 from speed.errors import (
     AccessDeniedError,
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 # What the workers count; the driver adds it up.
 
 _STEPS_PER_DOUBLING = 8
+WAITING = "waiting"
+"""What a worker tells the driver while no node takes its calls: the name of that text in the message."""
+_SHOWN_SECONDS = 10.0
+_log = logger(__name__)
 
 
 @dataclass
@@ -99,11 +104,16 @@ class Reports:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: dict[str, Counts] = {}
+        self._shown_at: dict[str, float] = {}
 
     def take(self, message: Any) -> None:
         """Handle one message; what no worker of this package sent is left alone."""
+        payload: Any = getattr(message, "payload", None)
+        if isinstance(payload, Mapping) and isinstance(payload.get(WAITING), str):
+            self._show(message.topic, payload[WAITING])
+            return
         try:
-            counts = Counts.of_payload(message.payload)
+            counts = Counts.of_payload(payload)
         except (AttributeError, KeyError, TypeError, ValueError):
             return
         with self._lock:
@@ -112,6 +122,14 @@ class Reports:
     def of(self, topic: str) -> Counts:
         """The sum of what came under ``topic``."""
         return self._counts.get(topic, Counts())
+
+    def _show(self, topic: str, text: str) -> None:
+        """A line where the user looks; of all workers that wait, one."""
+        with self._lock:
+            if time.monotonic() - self._shown_at.get(topic, -math.inf) < _SHOWN_SECONDS:
+                return
+            self._shown_at[topic] = time.monotonic()
+        _log.warning("%s", text)
 
 
 # What a service answered, as the Arrow columns that were promised to Spark.
@@ -150,11 +168,34 @@ def promised_arrays(answer: Any, promised: pa.Schema, rows: int | None, *, named
         raise ExecutionFailedError(text, details) from None
 
 
+def promised_row(answer: Any, promised: pa.Schema) -> list[pa.Array]:
+    """One row of ``promised``: of one value, or of a map of values by name. Raises as ``promised_arrays``."""
+    from speed.spark.declared import MisfitError, array_of
+
+    if isinstance(answer, Column):
+        raise ExecutionFailedError("the answer is a column: a service of columns is asked by enrich")
+    if len(promised) == 1:
+        answer = {promised.names[0]: answer}
+    elif not isinstance(answer, Mapping | None):
+        raise ExecutionFailedError(f"the answer is {type(answer).__name__}, promised were {promised.names}")
+    arrays = []
+    for one in promised:
+        value = (answer or {}).get(one.name)
+        if value is None and not one.nullable:
+            text = f"the answer for {one.name!r} is null, which was promised NOT NULL"
+            raise ExecutionFailedError(text, {"row": 0})
+        try:
+            arrays.append(array_of([value], one.type))
+        except MisfitError as error:
+            raise ExecutionFailedError(f"the answer for {one.name!r} {error.why}", {"row": 0}) from None
+    return arrays
+
+
 def null_arrays(promised: pa.Schema, rows: int) -> list[pa.Array]:
     """As many nulls of each promised type."""
     import pyarrow as pa
 
-    return [pa.nulls(rows, field.type) for field in promised]
+    return [pa.nulls(rows, one.type) for one in promised]
 
 
 def _by_name(answer: Any, promised: pa.Schema) -> dict[str, Column]:
@@ -193,6 +234,9 @@ def _promised(column: Column | None, field: pa.Field, rows: int) -> pa.Array:
 
 
 Promised = Callable[[Any, int], Any]
+ROWS_A_CALL = 65_536
+"""To so many rows batches of Spark are joined while calls are quick."""
+_QUICK_SECONDS = 0.05
 _OF_THE_ROWS = (InvalidArgumentsError, ExecutionFailedError, CallTimeoutError, InternalError)
 """Errors that other rows might not meet; those alone become nulls."""
 
@@ -201,7 +245,8 @@ _OF_THE_ROWS = (InvalidArgumentsError, ExecutionFailedError, CallTimeoutError, I
 class Batch:
     """Rows under way: where they lie in the partition, what is sent of them, to whom, and what comes of it."""
 
-    number: int
+    number: int | None
+    """None for one row that is a request of its own."""
     first_row: int
     rows: pa.RecordBatch
     arguments: dict[str, Any]
@@ -215,46 +260,68 @@ class Batch:
     result: Any = None
     failed: bool = False
     """It has no result, and that is allowed."""
+    error: str | None = None
+    """Why it has none: code and text."""
     refused: InvalidArgumentsError | None = None
     """A row of it cannot be sent."""
     bad_row: int | None = None
     """The row of it that the service named."""
+    within: str = " of the partition"
 
     def __str__(self) -> str:
         last_row = self.first_row + self.rows.num_rows - 1
         node = f"{self.target.name}." if self.target else ""
+        if self.number is None:
+            return f"{node}{self.service}, row {self.first_row}{self.within}"
         return f"{node}{self.service}, batch {self.number} (rows {self.first_row} to {last_row} of the partition)"
 
     @property
     def sent_bytes(self) -> int:
         """Of all columns that are arguments."""
-        return sum(one.nbytes for one in self.arguments.values())
+        return sum(one.nbytes for one in self.arguments.values() if isinstance(one, Column))
 
 
 class BatchCalls:
     """The calls of one service for one partition. One thread uses it."""
 
     def __init__(
-        self, live: LiveNodes, settings: CallSettings, columns: tuple[str, ...] | None, promised: Promised
+        self,
+        live: LiveNodes,
+        settings: CallSettings,
+        columns: tuple[str, ...] | None,
+        promised: Promised,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         """``columns`` of each batch are sent (None: all), the others only come back beside the answer.
 
         ``promised`` makes the result of a batch out of an answer and the batch's rows, or raises ExecutionFailedError.
+        ``say`` is told that a node is waited for.
         """
         self.counts = Counts()
         self._node = live.node
         self._settings = settings
         self._columns = columns
         self._promised = promised
-        self._targets = Targets(live, settings)
+        self._targets = Targets(live, settings, say)
         self._in_flight: deque[Batch] = deque()
+        self._rows_wanted = 1  # of a call: as many as Spark gives at once
 
     def answers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
         """Each batch with its result, in order, or its parts; ``failed`` where ``on_error`` makes nulls of them.
 
         Raises what ended the first bad batch; the message names node, service, batch and row.
         """
-        for batch in self._numbered(batches):
+        return self._answered(self._numbered(batches))
+
+    def each(self, requests: Iterable[Mapping[str, Any]], within: str = Batch.within) -> Iterator[Batch]:
+        """A call for each request, which is a row of its own, with its result; in order, as ``answers``."""
+        row, service = one_row(), self._settings.service
+        return self._answered(
+            Batch(None, number, row, dict(one), service, within=within) for number, one in enumerate(requests)
+        )
+
+    def _answered(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        for batch in batches:
             self._start(batch)
             self._in_flight.append(batch)
             if len(self._in_flight) >= self._settings.in_flight:
@@ -286,13 +353,14 @@ class BatchCalls:
             return []
         bounds = [0, row, row + 1, (row + 1 + rows) // 2, rows]
         parts = [self._part(batch, *ends) for ends in pairwise(bounds) if ends[0] < ends[1]]
-        next(part for part in parts if part.first_row == batch.first_row + row).failed = True
+        bad = next(part for part in parts if part.first_row == batch.first_row + row)
+        bad.failed, bad.error = True, batch.error
         return parts
 
     def _part(self, batch: Batch, start: int, end: int) -> Batch:
         return self._batch(batch.number, batch.first_row + start, batch.rows.slice(start, end - start))
 
-    def _batch(self, number: int, first_row: int, rows: pa.RecordBatch) -> Batch:
+    def _batch(self, number: int | None, first_row: int, rows: pa.RecordBatch) -> Batch:
         try:
             arguments = _arguments(rows, self._names(rows))
         except InvalidArgumentsError as error:
@@ -301,9 +369,36 @@ class BatchCalls:
 
     def _numbered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
         first_row = 0
-        for number, rows in enumerate(part for batch in batches for part in self._parts(batch)):
+        for number, rows in enumerate(part for batch in self._joined(batches) for part in self._parts(batch)):
             yield self._batch(number, first_row, rows)
             first_row += rows.num_rows
+
+    def _joined(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Several batches in one while calls are quick, since a call costs what thousands of rows do.
+
+        Where a batch that failed becomes nulls as a whole, it stays that of Spark.
+        """
+        waiting: list[pa.RecordBatch] = []
+        rows = size = 0
+        for batch in batches:
+            batch_size = batch.select(list(self._names(batch))).nbytes
+            if waiting and size + batch_size > self._settings.batch_bytes:
+                yield one_of(waiting)
+                waiting, rows, size = [], 0, 0
+            waiting.append(batch)
+            rows += batch.num_rows
+            size += batch_size
+            if rows + batch.num_rows > self._rows_wanted:  # the next one would be too many
+                yield one_of(waiting)
+                waiting, rows, size = [], 0, 0
+        if waiting:
+            yield one_of(waiting)
+
+    def _learn(self, rows: int, seconds: float) -> None:
+        """How many rows the next call may carry, from how long this one took."""
+        if self._settings.on_error == "raise" or self._settings.idempotent:
+            more = max(self._rows_wanted, min(2 * rows, ROWS_A_CALL))
+            self._rows_wanted = more if seconds < _QUICK_SECONDS else 1
 
     def _parts(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         return halved(rows, self._names(rows), self._settings.batch_bytes)
@@ -355,7 +450,9 @@ class BatchCalls:
             if not error.details:
                 raise located(error, batch) from None  # no row is to blame: the service is another one than expected
             return error
-        self.counts.add(batch.rows.num_rows, batch.sent_bytes, time.perf_counter() - batch.started)
+        seconds = time.perf_counter() - batch.started
+        self.counts.add(batch.rows.num_rows, batch.sent_bytes, seconds)
+        self._learn(batch.rows.num_rows, seconds)
         return None
 
     def _calls_of_nodes(self) -> Counter[str]:
@@ -385,6 +482,7 @@ class BatchCalls:
         if isinstance(error, _OF_THE_ROWS) and self._settings.on_error == "null":
             batch.failed = True
             batch.bad_row = _bad_row(error, batch)
+            batch.error = f"{error.code}: {error}"
             return
         if isinstance(error, CallTimeoutError):
             error.args = (f"{error}; {_too_slow(batch, self._settings.timeout_seconds)}",)
@@ -396,7 +494,7 @@ class BatchCalls:
 def located(error: SpeedError, batch: Batch) -> SpeedError:
     """``error`` itself, with node, service, batch and first bad row in its message."""
     row = _bad_row(error, batch)
-    where = str(batch) if row is None else f"{batch}, row {batch.first_row + row}"
+    where = str(batch) if row is None or batch.number is None else f"{batch}, row {batch.first_row + row}"
     error.args = (f"{where}: {error}",)
     return error
 
@@ -414,6 +512,23 @@ def _bad_row(error: SpeedError, batch: Batch) -> int | None:
     """The row of the batch that an error names (C-7)."""
     row = error.details.get("row") if isinstance(error, CallError) else None
     return row if type(row) is int and 0 <= row < batch.rows.num_rows else None
+
+
+def one_of(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of all of them, which have one schema."""
+    import pyarrow as pa
+
+    if len(batches) == 1:
+        return batches[0]
+    columns_of_all = zip(*(batch.columns for batch in batches), strict=True)
+    return pa.RecordBatch.from_arrays(list(map(pa.concat_arrays, columns_of_all)), schema=batches[0].schema)
+
+
+def one_row() -> pa.RecordBatch:
+    """What stands for a row whose values are no columns."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays([pa.nulls(1)], ["request"])
 
 
 def halved(rows: pa.RecordBatch, names: tuple[str, ...], max_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,9 @@ It runs in the Python workers, over Arrow batches, and needs no node and no root
 from __future__ import annotations
 
 import pickle
+import socket
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from speed import __version__
@@ -16,21 +18,28 @@ from speed.message.options import PublishOptions
 from speed.message.schemas.registry import SchemasAwayError
 from speed.message.security import Guard, MessageSecurity, check_security
 from speed.message.view import MessageView
-from speed.spark.calls import Batch, BatchCalls, Counts, null_arrays, promised_arrays
-from speed.spark.nodes import CallSettings, LiveNodes, NodeSettings, check_here, here, live_nodes, worker_node
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import Column
-
+from speed.spark.calls import WAITING, Batch, BatchCalls, Counts, null_arrays, promised_arrays, promised_row
+from speed.spark.nodes import (
+    CallSettings,
+    LiveNodes,
+    NodeSettings,
+    check_here,
+    executor_id,
+    here,
+    live_nodes,
+    worker_node,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark import Accumulator
+    from pyspark.sql import Column
 
     Batches = Iterator[pa.RecordBatch]
 
 _REPORT_SECONDS = 2.0
+_ROWS_AT_ONCE = 1000
+"""So many answers of single rows are given to Spark at once."""
 
 
 class ServiceUse(NamedTuple):
@@ -52,6 +61,16 @@ class ServiceUse(NamedTuple):
     named: bool = True
     described: str | None = None
     """For the executors' JVMs, where they call; the functions carry it."""
+    by_row: bool = False
+    """Each row is a request of its own, of values."""
+
+    @property
+    def given(self) -> pa.Schema:
+        """What Spark gets: what is promised, and the errors where the program wants them in a column."""
+        import pyarrow as pa
+
+        name = self.call.error_column
+        return self.promised if name is None else self.promised.append(pa.field(name, pa.string()))
 
     def answers(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
         """Each batch with the promised arrays; what was counted is told to the driver, however it ends."""
@@ -66,9 +85,10 @@ class ServiceUse(NamedTuple):
             raise here(error) from None
 
     def _counted(self, live: LiveNodes, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
-        calls = BatchCalls(live, self.call, self.columns, self._promised)
+        calls = BatchCalls(live, self.call, self.columns, self._promised, self._say if self.driver else None)
         try:
-            for batch in calls.answers(batches):
+            answered = self._each(calls, batches) if self.by_row else calls.answers(batches)
+            for batch in answered:
                 yield batch.rows, self._arrays(batch)
         except Exception:
             self._report(calls.counts)  # Spark drops the accumulators of a task that fails
@@ -78,28 +98,46 @@ class ServiceUse(NamedTuple):
             raise
         self._count(calls.counts)
 
+    def _each(self, calls: BatchCalls, batches: Batches) -> Iterator[Batch]:
+        """A call for each row."""
+        from speed.spark.declared import rows_of
+
+        return calls.each(row for batch in batches for row in rows_of(batch))
+
     def mapped(self, batches: Batches) -> Batches:
         """What the service makes of whole batches."""
         import pyarrow as pa
 
         for _, arrays in self.answers(batches):
-            yield pa.RecordBatch.from_arrays(arrays, schema=self.promised)
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.given)
 
     def called(self, batches: Iterator[pa.Array | tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """One array for the arguments of each batch."""
         import pyarrow as pa
 
-        for _, arrays in self.answers(_named(batch, self.columns) for batch in batches):
-            yield arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, fields=list(self.promised))
+        answers = (arrays for _, arrays in self.answers(_named(batch, self.columns) for batch in batches))
+        for arrays in _together(answers) if self.by_row else answers:
+            yield arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, fields=list(self.given))
 
     def _arrays(self, batch: Batch) -> list[pa.Array]:
-        """The promised arrays; nulls where a batch failed and that is allowed."""
+        """The arrays of ``given``; nulls where a batch failed and that is allowed.
+
+        Of rows that a service would have made, a failed batch gives none, or one that tells the error.
+        """
+        import pyarrow as pa
+
+        tells_errors = self.call.error_column is not None
         if batch.failed:
-            return null_arrays(self.promised, batch.rows.num_rows if self.same_rows else 0)
-        arrays: list[pa.Array] = batch.result
-        return arrays
+            rows = batch.rows.num_rows if self.same_rows else int(tells_errors)
+            arrays = null_arrays(self.promised, rows)
+        else:
+            arrays = batch.result
+            rows = len(arrays[0])
+        return [*arrays, pa.array([batch.error] * rows, pa.string())] if tells_errors else arrays
 
     def _promised(self, answer: Any, rows: int) -> list[pa.Array]:
+        if self.by_row:
+            return promised_row(answer, self.promised)
         return promised_arrays(answer, self.promised, rows if self.same_rows else None, named=self.named)
 
     def _count(self, counts: Counts) -> None:
@@ -109,19 +147,26 @@ class ServiceUse(NamedTuple):
             self.counts.add(counts)
 
     def _report(self, counts: Counts) -> None:
+        self._tell(counts.payload())
+
+    def _say(self, text: str) -> None:
+        self._tell({WAITING: f"executor {executor_id()} on {socket.gethostname()}: {text}"})
+
+    def _tell(self, payload: dict[str, Any]) -> None:
+        """A message to the driver's node, if there is one."""
         if self.driver is None:
             return
         node = worker_node(self.node)
         try:
             node.send(
                 self.driver,
-                counts.payload(),
+                payload,
                 ack=True,
                 timeout=_REPORT_SECONDS,
                 options=PublishOptions(topic=self.topic),
             )
         except SpeedError:
-            pass  # figures never fail a task, and never hide why it failed
+            pass  # what is told never fails a task, and never hides why it failed
 
 
 def map_function(work: ServiceUse) -> Callable[[Batches], Batches]:
@@ -129,7 +174,10 @@ def map_function(work: ServiceUse) -> Callable[[Batches], Batches]:
     begin = begin_with(work)
 
     def map_batches(batches: Batches) -> Batches:
-        yield from begin().mapped(batches)
+        try:
+            yield from begin().mapped(batches)
+        except Exception as error:
+            raise error.with_traceback(None) from None  # whose lines would stand before what it says
 
     map_batches.described = work.described  # type: ignore[attr-defined]
     return map_batches
@@ -142,7 +190,10 @@ def udf_function(work: ServiceUse) -> Callable[..., Any]:
     begin = begin_with(work)
 
     def call(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        yield from begin().called(batches)
+        try:
+            yield from begin().called(batches)
+        except Exception as error:
+            raise error.with_traceback(None) from None  # whose lines would stand before what it says
 
     # Spark reads the form of the function off its annotations, and hands over one array, not a tuple, for one column.
     form = pa.Array if work.columns is None or len(work.columns) == 1 else tuple[pa.Array, ...]
@@ -175,6 +226,14 @@ def begin_with(work: Any) -> Callable[[], Any]:
         return work
 
     return begin
+
+
+def _together(rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
+    """Arrays of single rows as arrays of many."""
+    import pyarrow as pa
+
+    while some := list(islice(rows, _ROWS_AT_ONCE)):
+        yield list(map(pa.concat_arrays, zip(*some, strict=True)))
 
 
 def _named(batch: pa.Array | tuple[pa.Array, ...], names: tuple[str, ...] | None) -> pa.RecordBatch:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import logging
 import os
 import random
 import re
@@ -20,7 +21,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,7 @@ class CallSettings:
         on_error: ``raise`` fails the job, ``null`` gives nulls for what the service refused, failed at or did not
             answer in time: for the rows that it names if it is ``idempotent``, since the others are asked for
             again, else for the whole batch. Other errors (no node, access denied) fail the job in any case.
+        error_column: the name of a column that tells, beside such nulls, the error's code and text.
         fallback: another node or family, asked while none of ``node`` is there, without a wait. One that refuses, or
             that lacks the service, is there.
     """
@@ -103,6 +105,7 @@ class CallSettings:
     retries: int = 0
     on_error: str = "raise"
     fallback: str | None = None
+    error_column: str | None = None
 
     def __post_init__(self) -> None:
         """Raises ConfigurationError before a job starts; its InvalidNameError for what names no node or service."""
@@ -112,6 +115,8 @@ class CallSettings:
         names.check_service_name(self.service)
         if self.on_error not in ON_ERROR:
             raise ConfigurationError(f"on_error is {self.on_error!r}: use one of {', '.join(ON_ERROR)}")
+        if self.error_column is not None and (not self.error_column or self.on_error != "null"):
+            raise ConfigurationError("error_column is a name, and needs on_error='null'")
         if self.in_flight < 1:
             raise ConfigurationError(f"in_flight is {self.in_flight}: use at least 1")
         if not 1 <= self.batch_bytes <= MAX_BATCH_BYTES:
@@ -133,6 +138,8 @@ def call_settings(node: str, service: str, options: Mapping[str, Any]) -> CallSe
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise ConfigurationError(f"there is no option {unknown[0]!r}; there are {', '.join(known)}")
+    if options.get("error_column") is not None:
+        options = {"on_error": "null", **options}
     return CallSettings(node, service, **options)
 
 
@@ -215,8 +222,10 @@ def check_service(live: LiveNodes, call: CallSettings) -> None:
 class Targets:
     """The nodes that a name or family stands for, or its fall-back while none of them is there. One thread uses it."""
 
-    def __init__(self, live: LiveNodes, settings: CallSettings) -> None:
+    def __init__(self, live: LiveNodes, settings: CallSettings, say: Callable[[str], None] | None = None) -> None:
+        """``say`` is told that a node is waited for; without it, the log is."""
         self._live = live
+        self._say = say
         self._patterns = [settings.node, *([settings.fallback] if settings.fallback else [])]
         self._wait_seconds = settings.wait_seconds
         self._left: set[tuple[str, int]] = set()
@@ -241,8 +250,13 @@ class Targets:
             waited = time.monotonic() - began
             if waited >= _SILENT_SECONDS and not is_reported:
                 is_reported = True
-                _log.warning("%s; waiting for up to %g s", self._nobody(waited), self._wait_seconds)
+                self._report(f"{self._nobody(waited)}; waiting for up to {self._wait_seconds:g} s")
             self._live.wait(remaining)
+
+    def _report(self, text: str) -> None:
+        _log.log(logging.WARNING if self._say is None else logging.INFO, "%s", text)
+        if self._say is not None:
+            self._say(text)
 
     def left(self, target: Entry) -> None:
         """``target`` was found gone: it is not asked again, whatever its entry says, until it started anew."""

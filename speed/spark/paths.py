@@ -34,6 +34,8 @@ SETTING = "spark.speed.path"
 _PACKAGED = Path(__file__).with_name("jars")
 _BUILT = Path(__file__).resolve().parents[2] / "bindings" / "spark" / "target"
 _BRIDGE = "speed.spark.Bridge"
+_MARK = "speed/spark/spark-minor"
+"""In each jar: the version of Spark that it is for."""
 _TYPES = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "decimal", "boolean", "string", "binary", "timestamp"}
 )
@@ -57,7 +59,13 @@ def minor_of(spark_version: str) -> str:
 def jar(spark_version: str | None = None) -> Path | None:
     """The jar for a version of Spark, by default that of pyspark here; None where there is none."""
     wanted = f"speed-spark_{minor_of(spark_version or version('pyspark'))}-*.jar"
-    return next((path for place in (_PACKAGED, _BUILT) for path in sorted(place.glob(wanted))), None)
+    return next((path for place in (_BUILT, _PACKAGED) for path in sorted(place.glob(wanted))), None)
+
+
+def _minors() -> set[str]:
+    """The versions of Spark that there is a jar for."""
+    names = (path.name for place in (_BUILT, _PACKAGED) for path in place.glob("speed-spark_*.jar"))
+    return {name.removeprefix("speed-spark_").partition("-")[0] for name in names}
 
 
 def here() -> Path:
@@ -67,7 +75,11 @@ def here() -> Path:
     except PackageNotFoundError:
         raise ConfigurationError("pyspark is not installed here: a jar is for one version of it") from None
     if found is None:
-        raise ConfigurationError(f"there is no jar for Spark {minor_of(installed)}: scripts/spark-jar builds it")
+        there = ", ".join(sorted(_minors())) or "none"
+        raise ConfigurationError(
+            f"there is no jar for Spark {minor_of(installed)} here (there are those for: {there}): in a checkout "
+            "scripts/spark-jar builds it; without one, Python workers call (path='python')"
+        )
     return found
 
 
@@ -79,6 +91,13 @@ def why_python(*, is_connect: bool, are_on_their_own: bool, types: Iterable[Data
         return "each host of the executors has a root of its own"
     unknown = next((kind for kind in types if not is_known(kind)), None)
     return None if unknown is None else f"type {unknown.simpleString()} is not known there"
+
+
+def why_workers(use: ServiceUse) -> str | None:
+    """Why this use is for Python workers alone, whatever session and types are; None if it is not."""
+    if use.by_row:
+        return "a call for each row is made by Python workers"
+    return None if use.call.error_column is None else "a column of errors is written by Python workers"
 
 
 def is_known(kind: DataType) -> bool:
@@ -117,6 +136,8 @@ def _bridge(spark: SparkSession) -> Any | str:
             return f"this session does not find the classes of {path}"
     else:
         _ship(spark, made)
+    if len(places := _places(spark)) > 1:
+        return f"{len(places)} jars of it are on the class path, leave one: {', '.join(places)}"
     built_for = made.sparkMinor()
     return made if built_for == minor else f"the jar on its class path is for Spark {built_for}, not {minor}"
 
@@ -127,6 +148,17 @@ def _ship(spark: SparkSession, made: Any) -> None:
     context = spark.sparkContext._jsc.sc()
     if os.path.basename(place) not in context.listJars().mkString("\n"):
         context.addJar(place)
+
+
+def _places(spark: SparkSession) -> list[str]:
+    """The jars of this library that driver and executors have, one of each name: of several, chance says which runs."""
+    found = spark._jsparkSession.sharedState().jarClassLoader().getResources(_MARK)
+    places = []
+    while found.hasMoreElements():
+        places.append(str(found.nextElement().getPath()).removeprefix("file:").partition("!")[0])
+    given = spark.sparkContext._jsc.sc().listJars().mkString("\n").splitlines()
+    places += [place for place in given if os.path.basename(place).startswith("speed-spark_")]
+    return sorted({os.path.basename(place): place for place in reversed(places)}.values())
 
 
 def _made(spark: SparkSession) -> Any | None:

@@ -9,7 +9,7 @@ import sys
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import speed
 from speed.errors import ConfigurationError, KeyFileError
 from speed.fs.keyfile import default_root
 from speed.spark import paths
-from speed.spark.calls import Counts, Reports
+from speed.spark.calls import BatchCalls, Counts, Reports
 from speed.spark.functions import ServiceUse, map_function, udf_function
 from speed.spark.nodes import (
     AUTO,
@@ -220,6 +220,7 @@ def _check_type(field: StructField, cannot: str) -> None:
 
 
 _ANSWER = "__speed_answer"
+_ROWS_IN_FLIGHT = 32
 _lock = threading.Lock()
 _reports: weakref.WeakKeyDictionary[speed.Node, Reports] = weakref.WeakKeyDictionary()
 
@@ -336,27 +337,93 @@ class Speed:
         ``{"amount": "net"}``. Only they and the answer pass through Python, as Arrow batches: pandas is not needed.
         Where Spark needs no column of the answer, nobody is asked. A promised column that an answer lacks is null; what
         is promised NOT NULL is checked, and yet nullable to Spark. A value that its promised type does not hold fails
-        the job, which names row and column, or is null with ``on_error="null"``.
+        the job, which names row and column, or is null with ``on_error="null"``. With ``error_column="error"`` it is
+        null too, and that column tells code and text of what failed: of the row that the service named if it is
+        ``idempotent``, else of its whole batch.
         ``path`` is as in ``Speed``, for this use alone. ``options`` are those of ``CallSettings``. Raises, before
         anything runs, ConfigurationError for unknown columns or options, for types that no column holds and for a path
         that cannot be taken, UnknownNodeError, AccessDeniedError and ServiceNotFoundError.
         Where each host has a root of its own, the job raises the last three.
         """
+        return self._with_answers(df, call_settings(node, service, options), columns, returns, path)
+
+    def call_each(
+        self,
+        df: DataFrame,
+        *,
+        node: str,
+        service: str,
+        returns: str,
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        path: str | None = None,
+        **options: Any,
+    ) -> DataFrame:
+        """``df`` with what ``service`` answers to a call for each row, which is a request of values, not of columns.
+
+        For services that were not made for columns; one that takes columns is quicker by ``enrich``. Rows keep their
+        order, and each worker has ``in_flight`` calls under way, 32 unless it is given. ``columns`` are as in
+        ``enrich``, all by default. One promised column is the answer itself, several are the members of a map; one that
+        it lacks is null. A call that fails ends the job, or with ``error_column="error"`` leaves nulls and its error in
+        that column. ``path`` and ``options`` are as in ``enrich``, and so is what is raised; Python workers call.
+        """
+        settings = call_settings(node, service, {"in_flight": _ROWS_IN_FLIGHT, **options})
+        return self._with_answers(df, settings, df.columns if columns is None else columns, returns, path, by_row=True)
+
+    def call_all(
+        self,
+        requests: Iterable[Mapping[str, Any]],
+        *,
+        node: str,
+        service: str,
+        progress: bool | None = None,
+        **options: Any,
+    ) -> list[Any]:
+        """What ``service`` answers to each of the ``requests``, in their order; the driver's own node calls.
+
+        For a few thousand requests that lie in the driver; ``call_each`` is for DataFrames. ``progress`` shows a bar in
+        the terminal or the notebook; None shows it where there is one. With ``on_error="null"`` a request that failed
+        gives None. ``options`` are those of ``CallSettings``; 32 calls are under way unless ``in_flight`` says another
+        number. Raises what ended the first call that failed, and ConfigurationError where the driver has no node.
+        """
+        settings = call_settings(node, service, {"in_flight": _ROWS_IN_FLIGHT, **options})
+        if settings.error_column is not None:
+            raise ConfigurationError("error_column is for DataFrames: use on_error='null'")
+        with self._lock:
+            check_service(self._here(), settings)
+        calls = BatchCalls(self._here(), settings, None, lambda answer, _: answer)
+        total = len(requests) if isinstance(requests, Sized) else None
+        answers = (None if one.failed else one.result for one in calls.each(requests, within=""))
+        return list(with_progress(answers, str(settings), total, progress))
+
+    def _with_answers(
+        self,
+        df: DataFrame,
+        settings: CallSettings,
+        columns: Sequence[str] | Mapping[str, str],
+        returns: str,
+        path: str | None,
+        *,
+        by_row: bool = False,
+    ) -> DataFrame:
         from pyspark.sql.functions import arrow_udf
 
-        settings = call_settings(node, service, options)
         arguments = dict(columns) if isinstance(columns, Mapping) else {name: name for name in check_columns(columns)}
         names = check_columns(list(arguments))
         returned = promised_schema(returns, settings, exact_case=self._is_case_sensitive())
-        check_names(df.columns, list(arguments.values()), returned.names, exact_case=self._is_case_sensitive())
-        check_types(df.schema, list(arguments.values()))
+        given = _given(returned, settings)
+        check_names(df.columns, list(arguments.values()), given.names, exact_case=self._is_case_sensitive())
+        if not by_row:
+            check_types(df.schema, list(arguments.values()))
         sent = [df.schema[name].dataType for name in arguments.values()]
-        work = self._on_path(self._work(settings, names, returned), path, [*sent, *_types(returned)])
-        kind = returned[0].dataType if len(returned) == 1 else returned
+        work = self._work(settings, names, returned)._replace(by_row=by_row)
+        work = self._on_path(work, path, [*sent, *_types(returned)])
+        if work.described is None:
+            df = self._readable(df)
+        kind = given[0].dataType if len(given) == 1 else given
         ask = arrow_udf(udf_function(work), kind).asNondeterministic()  # else Spark asks again for each use
         answer = ask(*(df[quoted(name)] for name in arguments.values()))
-        if len(returned) == 1:
-            return df.select("*", answer.alias(returned.names[0]))
+        if len(given) == 1:
+            return df.select("*", answer.alias(given.names[0]))
         return df.select("*", answer.alias(_ANSWER)).select("*", f"{_ANSWER}.*").drop(_ANSWER)
 
     def map(
@@ -371,14 +438,15 @@ class Speed:
     ) -> DataFrame:
         """The rows that ``service`` makes of all columns of ``df``, batch by batch; there may be more or fewer.
 
-        With ``on_error="null"`` a batch that failed gives no rows. This is Spark's ``mapInArrow``, which wants pandas.
+        With ``on_error="null"`` a batch that failed gives no rows; with ``error_column="error"`` it gives one, of nulls
+        and the error. This is Spark's ``mapInArrow``, for which the extra ``spark`` installs pandas.
         """
         settings = call_settings(node, service, options)
         returned = promised_schema(schema, settings, exact_case=self._is_case_sensitive())
         check_types(df.schema, check_columns(df.columns))
         work = self._work(settings, None, returned)._replace(same_rows=False)
         work = self._on_path(work, path, [*_types(df.schema), *_types(returned)])
-        return df.mapInArrow(map_function(work), returned)
+        return df.mapInArrow(map_function(work), _given(returned, settings))
 
     def udf(
         self,
@@ -398,7 +466,8 @@ class Speed:
 
             spark.udf.register("haul", sp.udf("geo", "haul", "string", columns=["miles"]))
 
-        Registering one without ``columns`` raises ConfigurationError.
+        Registering one without ``columns`` raises ConfigurationError. With ``error_column="error"`` the function gives
+        a structure of ``value`` and ``error``.
         """
         from pyspark.sql.functions import arrow_udf
 
@@ -407,8 +476,19 @@ class Speed:
         promised = promised_schema(_one_value(returns), settings)
         work = self._work(settings, names, promised)._replace(named=False)
         work = self._on_path(work, path, _types(promised))  # those of the arguments are known when it is used
-        made: Callable[..., Column] = arrow_udf(udf_function(work), returns)
+        kind = returns if settings.error_column is None else _given(promised, settings)
+        made: Callable[..., Column] = arrow_udf(udf_function(work), kind)
         return made if names else _ByName(made)
+
+    def _readable(self, df: DataFrame) -> DataFrame:
+        """``df``; where Spark keeps caches as Arrow, behind a filter that all rows pass.
+
+        Spark 4.3.0 fails where a function of Arrow stands directly on such a cache (IndexOutOfBoundsException).
+        """
+        from pyspark.sql.functions import rand
+
+        serializer = str(self._spark.conf.get("spark.sql.cache.serializer", ""))
+        return df.where(rand() >= 0) if serializer.endswith(".ArrowCachedBatchSerializer") else df
 
     def _is_case_sensitive(self) -> bool:
         return str(self._spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
@@ -429,7 +509,7 @@ class Speed:
         chosen = paths.checked(path or self._path or str(self._spark.conf.get(paths.SETTING, paths.PYTHON)))
         if chosen == paths.PYTHON:
             return work
-        why = paths.why_python(
+        why = paths.why_workers(work) or paths.why_python(
             is_connect=_context(self._spark) is None, are_on_their_own=work.driver is None, types=types
         )
         if why is None:
@@ -475,6 +555,17 @@ def _one_value(kind: str | DataType) -> str | StructType:
     return f"value {kind}" if isinstance(kind, str) else StructType().add("value", kind)
 
 
+def _given(promised: StructType, call: CallSettings) -> StructType:
+    """The columns that come: those that are promised, and that of the errors."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    if call.error_column is None:
+        return promised
+    if call.error_column in promised.names:
+        raise ConfigurationError(f"column {call.error_column!r} is promised: give the errors another name")
+    return StructType([*promised.fields, StructField(call.error_column, StringType())])
+
+
 def _types(schema: StructType) -> list[DataType]:
     return [field.dataType for field in schema.fields]
 
@@ -496,6 +587,17 @@ def _context(spark: SparkSession) -> Any | None:
         return spark.sparkContext
     except AttributeError:
         return None
+
+
+def with_progress(answers: Iterator[Any], title: str, total: int | None, wanted: bool | None) -> Iterator[Any]:
+    """The same, with a bar of how many came; None: where a terminal or a notebook shows it."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    if wanted is None:
+        wanted = console.is_terminal or console.is_jupyter
+    return iter(track(answers, title, total, console=console)) if wanted else answers
 
 
 class _ByName:

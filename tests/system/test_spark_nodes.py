@@ -286,7 +286,8 @@ def test_the_figures_of_failed_tasks_count_too(spark: Any, sp: Speed, module_roo
         limit.register("positive", by_row(positive))
         limit.allow("etl.*")
         one = spark.range(ROWS).coalesce(1).selectExpr("id AS a")
-        failing = sp.enrich(one, node="limit", service="positive", columns=["a"], returns="b long", in_flight=1)
+        asked = {"node": "limit", "service": "positive", "columns": ["a"], "returns": "b long"}
+        failing = sp.enrich(one, **asked, in_flight=1, batch_bytes=1000)  # for 100 rows, and not for twice as many
         before = sp.metrics
         with pytest.raises(Exception, match=r"row 999: .*too much"):
             failing.collect()

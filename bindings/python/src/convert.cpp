@@ -183,6 +183,13 @@ int give_buffer(PyObject* self, Py_buffer* buffer, int flags) {
 
 nb::object view_of(const nb::object& memory) { return checked(PyMemoryView_FromObject(memory.ptr())); }
 
+// The body of a column; a large one where it lies.
+nb::object body_of(const Column& column) {
+  const ByteView body = column.body();
+  if (body.size() < lent_bytes) return bytes_of(body);
+  return view_of(nb::cast(Memory{LentBytes(body, std::make_shared<const Column>(column))}));
+}
+
 // A Python object of each kind of value.
 struct Made {
   bool as_views = false;
@@ -224,7 +231,7 @@ struct Made {
     return checked(PyNumber_Add(epoch, delta.ptr()));
   }
   nb::object operator()(const Column& column) const {
-    return nb::module_::import_("speed.wire.column").attr("decode")(bytes_of(column.body()), true);
+    return nb::module_::import_("speed.wire.column").attr("decode")(body_of(column), true);
   }
 };
 

@@ -13,9 +13,9 @@ import pytest
 
 from speed import columns
 from speed.errors import ConfigurationError, InvalidArgumentsError, InvalidNameError, SpeedError
-from speed.spark import MAX_NAME_BYTES, CallSettings, NodeSettings, nodes
-from speed.spark.calls import BatchCalls, Counts, Reports, halved, promised_arrays
-from speed.spark.nodes import Targets, worker_name
+from speed.spark import MAX_NAME_BYTES, CallSettings, NodeSettings, calls, nodes
+from speed.spark.calls import BatchCalls, Counts, Reports, halved, promised_arrays, promised_row
+from speed.spark.nodes import Targets, call_settings, worker_name
 from speed.spark.session import check_names
 
 
@@ -158,8 +158,8 @@ def asked(service: Any, array: pa.Array, promised: pa.Schema = FLOAT, **options:
     """What comes for the rows of ``array``; None for a part that failed."""
     live: Any = Asked(service)
     settings = CallSettings("geo", "service", **options)
-    calls = BatchCalls(live, settings, None, lambda answer, rows: promised_arrays(answer, promised, rows))
-    parts = calls.answers([pa.RecordBatch.from_arrays([array], ["a"])])
+    of_columns = BatchCalls(live, settings, None, lambda answer, rows: promised_arrays(answer, promised, rows))
+    parts = of_columns.answers([pa.RecordBatch.from_arrays([array], ["a"])])
     return [None if part.failed else part.result[0].to_pylist() for part in parts]
 
 
@@ -193,3 +193,93 @@ def test_names_that_differ_in_case_alone_are_one_name_as_to_spark() -> None:
     with pytest.raises(ConfigurationError, match="has a column 'x' already, and 'X' is returned"):
         check_names(["x"], ["x"], ["X"])
     check_names(["x"], ["x"], ["X"], exact_case=True)
+
+
+def called(service: Any, batches: list[pa.RecordBatch], **options: Any) -> list[tuple[int, list[Any]]]:
+    """First row and result of each call."""
+    live: Any = Asked(service)
+    joined = BatchCalls(
+        live, CallSettings("geo", "service", **options), None, lambda answer, rows: promised_arrays(answer, FLOAT, rows)
+    )
+    return [(part.first_row, part.result[0].to_pylist()) for part in joined.answers(batches)]
+
+
+def numbered(batches: int, rows: int) -> list[pa.RecordBatch]:
+    return [
+        pa.RecordBatch.from_pydict({"a": [float(first + row) for row in range(rows)]})
+        for first in range(0, batches * rows, rows)
+    ]
+
+
+def test_batches_are_joined_while_calls_are_quick_and_rows_keep_their_order() -> None:
+    batches = numbered(100, 10)
+    found = called(lambda a: a, batches, in_flight=1)
+    assert [row for _, rows in found for row in rows] == [float(row) for row in range(1000)]
+    assert [first for first, _ in found[:5]] == [0, 10, 30, 70, 150]
+
+
+def test_a_joined_batch_keeps_within_the_rows_and_bytes_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "ROWS_A_CALL", 40)
+    assert max(len(rows) for _, rows in called(lambda a: a, numbered(100, 10), in_flight=1)) == 40
+    assert max(len(rows) for _, rows in called(lambda a: a, numbered(100, 10), in_flight=1, batch_bytes=160)) == 20
+
+
+def test_batches_of_a_slow_service_stay_those_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "_QUICK_SECONDS", 0.0)
+    assert {len(rows) for _, rows in called(lambda a: a, numbered(20, 10))} == {10}
+
+
+def test_a_batch_that_may_become_null_as_a_whole_is_not_joined() -> None:
+    assert {len(rows) for _, rows in called(lambda a: a, numbered(20, 10), on_error="null")} == {10}
+    assert len(called(lambda a: a, numbered(20, 10), on_error="null", idempotent=True)) < 20
+
+
+def each(service: Any, requests: list[dict[str, Any]], promised: pa.Schema = FLOAT, **options: Any) -> list[Any]:
+    live: Any = Asked(service)
+    rows = BatchCalls(
+        live, CallSettings("geo", "service", **options), None, lambda answer, _: promised_row(answer, promised)
+    )
+    return [part.error if part.failed else tuple(one[0].as_py() for one in part.result) for part in rows.each(requests)]
+
+
+def test_a_call_a_row_sends_values_and_keeps_the_order() -> None:
+    requests = [{"a": number, "b": None} for number in range(100)]
+    assert each(lambda a, b: a + (b or 0.5), requests, in_flight=8) == [(number + 0.5,) for number in range(100)]
+
+
+def test_a_call_a_row_takes_several_columns_from_a_map() -> None:
+    two = pa.schema([pa.field("x", pa.int64()), pa.field("y", pa.string())])
+    assert each(lambda a: {"x": a} if a else None, [{"a": 1}, {"a": 0}], two) == [(1, None), (None, None)]
+    with pytest.raises(
+        SpeedError, match=r"geo\.service, row 0 of the partition: the answer is int, promised were \['x', 'y'\]"
+    ):
+        each(lambda a: a, [{"a": 1}], two)
+
+
+def test_a_row_whose_answer_does_not_fit_is_named_or_tells_its_error() -> None:
+    requests = [{"a": "1"}, {"a": 2.0}]
+    with pytest.raises(
+        SpeedError,
+        match=r"^geo\.service, row 0 of the partition: the answer for 'b' is text, which float does not hold",
+    ):
+        each(lambda a: a, requests)
+    told = "EXECUTION_FAILED: the answer for 'b' is text, which float does not hold"
+    assert each(lambda a: a, requests, on_error="null") == [told, (2.0,)]
+    with pytest.raises(
+        SpeedError, match="row 1 of the partition: the answer for 'b' is null, which was promised NOT NULL"
+    ):
+        each(lambda a: a, [{"a": 1.0}, {"a": None}], pa.schema([pa.field("b", pa.float64(), nullable=False)]))
+
+
+def test_a_column_of_errors_is_a_way_of_nulls() -> None:
+    assert call_settings("geo", "service", {"error_column": "error"}).on_error == "null"
+    with pytest.raises(ConfigurationError, match="error_column is a name, and needs on_error='null'"):
+        call_settings("geo", "service", {"error_column": "error", "on_error": "raise"})
+
+
+def test_of_all_workers_that_wait_for_a_node_one_line_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+    reports = Reports()
+    with caplog.at_level("WARNING", logger="speed"):
+        for host in ("one", "two"):
+            reports.take(Message({calls.WAITING: f"executor 1 on {host}: no node 'geo' is there"}))
+    assert [record.getMessage() for record in caplog.records] == ["executor 1 on one: no node 'geo' is there"]

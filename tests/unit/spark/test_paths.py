@@ -78,7 +78,7 @@ def test_a_jar_is_taken_for_its_minor_version_of_spark_alone(tmp_path: Path, mon
     monkeypatch.setattr(paths, "_PACKAGED", packaged)
     monkeypatch.setattr(paths, "_BUILT", built)
     assert paths.jar("4.3.0") is None
-    for place in (built, packaged):
+    for place in (packaged, built):  # what was built here is newer
         place.mkdir()
         (place / "speed-spark_4.3-0.1.0.jar").touch()
         assert paths.jar("4.3.7") == place / "speed-spark_4.3-0.1.0.jar"
@@ -90,7 +90,10 @@ def test_what_is_missing_where_there_is_no_jar_is_said(tmp_path: Path, monkeypat
     monkeypatch.setattr(paths, "_PACKAGED", tmp_path)
     monkeypatch.setattr(paths, "_BUILT", tmp_path)
     monkeypatch.setattr(paths, "version", lambda name: "4.3.1")
-    with pytest.raises(ConfigurationError, match=r"there is no jar for Spark 4\.3: scripts/spark-jar builds it"):
+    with pytest.raises(ConfigurationError, match=r"there is no jar for Spark 4\.3 here \(there are those for: none\)"):
+        paths.here()
+    (tmp_path / "speed-spark_4.2-0.1.0.jar").touch()
+    with pytest.raises(ConfigurationError, match=r"\(there are those for: 4\.2\): in a checkout scripts/spark-jar"):
         paths.here()
     (tmp_path / "speed-spark_4.3-0.1.0.jar").touch()
     assert paths.here() == tmp_path / "speed-spark_4.3-0.1.0.jar"
@@ -113,3 +116,13 @@ def test_functions_carry_what_the_jvm_is_to_know_as_one_line_of_ascii() -> None:
     assert said["promised"] == [{"name": "b", "said": "int64", "nullable": False}]
     described = use._replace(described=text)
     assert udf_function(described).described == map_function(described).described == text  # type: ignore[attr-defined]
+
+
+def test_calls_for_rows_and_columns_of_errors_are_for_python_workers() -> None:
+    use = ServiceUse(
+        NodeSettings("/r", None, "etl", "app-1"), CallSettings("geo", "twice"), ("a",), pa.schema([]), None, None, ""
+    )
+    assert paths.why_workers(use) is None
+    assert paths.why_workers(use._replace(by_row=True)) == "a call for each row is made by Python workers"
+    tolerant = CallSettings("geo", "twice", on_error="null", error_column="error")
+    assert paths.why_workers(use._replace(call=tolerant)) == "a column of errors is written by Python workers"
