@@ -71,12 +71,10 @@ def here() -> Path:
     return found
 
 
-def why_python(*, is_connect: bool, are_on_their_own: bool, types: Iterable[DataType]) -> str | None:
+def why_python(*, is_connect: bool, types: Iterable[DataType]) -> str | None:
     """Why services cannot be called from the JVM, as far as session and types tell; None if nothing is against it."""
     if is_connect:
         return "the plan of a session of Spark Connect is made elsewhere"
-    if are_on_their_own:
-        return "each host of the executors has a root of its own"
     unknown = next((kind for kind in types if not is_known(kind)), None)
     return None if unknown is None else f"type {unknown.simpleString()} is not known there"
 
@@ -153,6 +151,7 @@ def described(use: ServiceUse, family: str) -> str:
     call, node = use.call, use.node
     description = {
         "root": node.root,
+        "own": use.driver is None,
         "key": node.key,
         "family": family,
         "lease_seconds": node.lease_seconds,

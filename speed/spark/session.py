@@ -396,9 +396,7 @@ class Speed:
         chosen = paths.checked(path or self._path or str(self._spark.conf.get(paths.SETTING, paths.PYTHON)))
         if chosen == paths.PYTHON:
             return work
-        why = paths.why_python(
-            is_connect=_context(self._spark) is None, are_on_their_own=work.driver is None, types=types
-        )
+        why = paths.why_python(is_connect=_context(self._spark) is None, types=types)
         if why is None:
             joined = paths.join(self._spark)
             why = joined if isinstance(joined, str) else None

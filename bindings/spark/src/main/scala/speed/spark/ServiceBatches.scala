@@ -42,12 +42,11 @@ object Vectors {
   /** Rows of a column of a flat type, in memory of their own. */
   def copied(from: ColumnVector, rows: Int): ColumnVector = {
     val made = new OnHeapColumnVector(rows, from.dataType)
-    if (from.hasNull) (0 until rows).foreach(row => if (from.isNullAt(row)) made.putNull(row))
-    copyValues(from, made, rows)
+    if (from.hasNull) copyOneByOne(from, made, rows) else copyAll(from, made, rows)
     made
   }
 
-  private def copyValues(from: ColumnVector, made: WritableColumnVector, rows: Int): Unit = from.dataType match {
+  private def copyAll(from: ColumnVector, made: WritableColumnVector, rows: Int): Unit = from.dataType match {
     case ByteType => made.putBytes(0, rows, from.getBytes(0, rows), 0)
     case ShortType => made.putShorts(0, rows, from.getShorts(0, rows), 0)
     case IntegerType | DateType | _: YearMonthIntervalType => made.putInts(0, rows, from.getInts(0, rows), 0)
@@ -55,13 +54,26 @@ object Vectors {
       made.putLongs(0, rows, from.getLongs(0, rows), 0)
     case FloatType => made.putFloats(0, rows, from.getFloats(0, rows), 0)
     case DoubleType => made.putDoubles(0, rows, from.getDoubles(0, rows), 0)
-    case other =>
-      var row = 0
-      while (row < rows) { if (!from.isNullAt(row)) copyValue(from, made, row, other); row += 1 }
+    case _ => copyOneByOne(from, made, rows)
+  }
+
+  /** Vectors of Arrow refuse to tell what stands where there is null. */
+  private def copyOneByOne(from: ColumnVector, made: WritableColumnVector, rows: Int): Unit = {
+    var row = 0
+    while (row < rows) {
+      if (from.isNullAt(row)) made.putNull(row) else copyValue(from, made, row, from.dataType)
+      row += 1
+    }
   }
 
   private def copyValue(from: ColumnVector, made: WritableColumnVector, row: Int, kind: DataType): Unit = kind match {
     case BooleanType => made.putBoolean(row, from.getBoolean(row))
+    case ByteType => made.putByte(row, from.getByte(row))
+    case ShortType => made.putShort(row, from.getShort(row))
+    case IntegerType | DateType | _: YearMonthIntervalType => made.putInt(row, from.getInt(row))
+    case LongType | TimestampType | TimestampNTZType | _: DayTimeIntervalType => made.putLong(row, from.getLong(row))
+    case FloatType => made.putFloat(row, from.getFloat(row))
+    case DoubleType => made.putDouble(row, from.getDouble(row))
     case _: StringType => made.putByteArray(row, from.getUTF8String(row).getBytes)
     case BinaryType => made.putByteArray(row, from.getBinary(row))
     case decimal: DecimalType =>

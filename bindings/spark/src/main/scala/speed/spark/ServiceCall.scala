@@ -147,7 +147,7 @@ final class ServiceTask(val call: Call, val arguments: Seq[(String, Expression)]
       val (counts, context) = (new Counts(), TaskContext.get())
       // First added, last run: behind the one that withdraws what is under way.
       context.addTaskCompletionListener[Unit](_ => report(counts))
-      try begin(in, counts, context) catch { case error: SpeedException => throw Failures.ending(error) }
+      try begin(in, counts, context) catch { case error: SpeedException => throw Failures.ending(error, Failures.here(call)) }
     }
 
   private def report(counts: Counts): Unit = {

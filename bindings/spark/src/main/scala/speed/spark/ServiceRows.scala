@@ -46,7 +46,7 @@ abstract class ServiceFlow[Kept](task: ServiceTask, counts: Counts, context: Tas
     show(if (part.failed) Array.fill[AnswerColumn](call.promised.size)(Conversion.Nulls) else part.columns, rows)
     task.outputRows += rows
     true
-  } catch { case error: SpeedException => throw Failures.ending(error) }
+  } catch { case error: SpeedException => throw Failures.ending(error, Failures.here(call)) }
 
   private def start(): Unit = {
     builders.foreach(_.reset())

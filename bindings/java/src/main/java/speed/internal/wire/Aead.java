@@ -87,13 +87,7 @@ interface Aead {
             long header = envelope.address + at;
             long payload = header + Limits.AAD_BYTES;
             Libcrypto.seal(
-                    payload,
-                    payload,
-                    payloadBytes,
-                    header,
-                    Limits.AAD_BYTES,
-                    header + Header.NONCE_AT,
-                    key.address);
+                    payload, payload, payloadBytes, header, Limits.AAD_BYTES, header + Header.NONCE_AT, key.address);
             Reference.reachabilityFence(this);
         }
 
