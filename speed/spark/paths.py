@@ -109,7 +109,10 @@ def _bridge(spark: SparkSession) -> Any | str:
         path = jar(spark.version)
         if path is None:
             return f"there is no jar for Spark {minor}"
-        spark.sql(f"ADD JAR '{path}'")
+        try:
+            spark.sql(f"ADD JAR '{path}'")
+        except Exception as error:  # pyspark has several; a site may forbid it
+            return f"this session does not take {path}: {str(error).splitlines()[0]}"
         made = _made(spark)
         if made is None:
             return f"this session does not find the classes of {path}"
