@@ -95,8 +95,8 @@ object LiveNodes {
 }
 
 object Targets {
-  /** What was found to be there on this host, by root, key, node and service. */
-  private val checked = ConcurrentHashMap.newKeySet[(Option[String], Option[String], String, String)]()
+  /** Settings of calls whose service was found to be there on this host. */
+  private val checked = ConcurrentHashMap.newKeySet[Call]()
   /** How long a node is waited for before a line says so. */
   val SilentSeconds = 2.0
   private val log = org.slf4j.LoggerFactory.getLogger("speed.spark")
@@ -113,7 +113,7 @@ final class Targets(live: LiveNodes, call: Call, check: () => Unit) {
    *  for one that has another key.
    */
   def checkService(): Unit = {
-    val use = (call.root, call.key, call.node, call.service)
+    val use = call.copy(columns = None, promised = Nil, use = "")
     while (!Targets.checked.contains(use)) {
       val target = whyUnreadable().fold(take(_ => 0))(why => throw new UnknownNodeException(why))
       try {
