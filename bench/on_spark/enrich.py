@@ -27,6 +27,8 @@ ROUNDS, QUICK_ROUNDS = 7, 3
 SERVICES = (("C++", "cpp", "geo"), ("Python", "python", "geo.python"))
 WAYS = (("", "", "python"), (", from the JVM", "_jvm", "jvm"))
 """Names of services and of ways to call them, in the tables and in the figures; nodes and paths."""
+SIZES = ("flights", "many", "places", "parquet")
+"""Of the frames, in the figures. The cache hands out places as columns, and what has text in it as rows."""
 Contender = Callable[["DataFrame"], "DataFrame"]
 
 
@@ -81,7 +83,14 @@ def measure(spark: SparkSession, work: Path, quick: bool, say: Callable[[str], N
     """Seconds of each contender by frame, the ratios, and the rows a second of those that take one row a call."""
     rounds = QUICK_ROUNDS if quick else ROUNDS
     flights = session.flights(spark, work)
-    frames = {f"{flights.count():,} flights": flights, f"{ROWS:,} rows": session.many(flights, ROWS)}
+    many = session.many(flights, ROWS)
+    places = many.select(*PLACES)
+    frames = {
+        f"{flights.count():,} flights": flights,
+        f"{ROWS:,} rows": many,
+        f"{ROWS:,} places": session.cached(places),
+        f"{ROWS:,} places of Parquet": session.of_parquet(places, work),
+    }
     few = session.cached(flights.limit(ROWS_ONE_BY_ONE).repartition(4))
     with session.services(work, "cpp", "python", "grpc", "flight"):
         whole, one_by_one = contenders(spark, work)
@@ -148,7 +157,7 @@ def _figures(
     To the worker itself it is the larger ratio, of time or of processors' time: a busy machine favours many processes.
     """
     figures: dict[str, float] = {}
-    for size, (frame, by_name) in zip(("flights", "many"), medians.items(), strict=True):
+    for size, (frame, by_name) in zip(SIZES, medians.items(), strict=True):
         base, base_cpu = by_name["in process"]
         flight, flight_cpu = by_name["Arrow Flight"]
         for language, service, _ in SERVICES:

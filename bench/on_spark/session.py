@@ -132,6 +132,13 @@ def cached(frame: DataFrame) -> DataFrame:
     return frame
 
 
+def of_parquet(frame: DataFrame, work: Path) -> DataFrame:
+    """``frame``, written to files that Spark reads as columns."""
+    path = str(work / "parquet")
+    frame.write.parquet(path)
+    return frame.sparkSession.read.parquet(path)
+
+
 def compute(frame: DataFrame) -> None:
     """Every row of every column, written nowhere."""
     frame.write.format("noop").mode("overwrite").save()

@@ -201,8 +201,8 @@ _reports: weakref.WeakKeyDictionary[speed.Node, Reports] = weakref.WeakKeyDictio
 class Speed:
     """Services on columns, called by the executors themselves.
 
-    Each executor makes a node of its own, ``<name>.<application>.<executor>``, when it needs one, and keeps it; a Python
-    worker that calls, one with its pid behind that. So the service's side allows the family: ``node.allow("etl.*")``.
+    Each executor makes a node of its own, ``<name>.<application>.<executor>``, when it needs one, and keeps it; a
+    Python worker that calls, one with its pid behind that. So services allow the family: ``node.allow("etl.*")``.
 
     Args:
         spark: the session; of Spark Connect too.

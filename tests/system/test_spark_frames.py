@@ -1,4 +1,4 @@
-"""Where the rows of a DataFrame come from, and what else stands in its plan, changes nothing of what a service makes of them."""
+"""A service makes the same of rows wherever they come from, and whatever else is in their plan."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def picky(a: int) -> int:
 
 
 FLAT = """
-    id, CAST(id % 100 AS TINYINT) AS tiny, CAST(id AS SMALLINT) AS small, CAST(id AS INT) AS whole, id * 1000003 AS large,
-    CAST(id AS FLOAT) / 4 AS real, id / 3D AS double, id % 3 = 0 AS flag
+    id, CAST(id % 100 AS TINYINT) AS tiny, CAST(id AS SMALLINT) AS small, CAST(id AS INT) AS whole,
+    id * 1000003 AS large, CAST(id AS FLOAT) / 4 AS real, id / 3D AS double, id % 3 = 0 AS flag
 """
 MORE = """
     concat('text ', id % 7, repeat('é', CAST(id % 3 AS INT))) AS text, CAST(concat('b', id) AS BINARY) AS bytes,
@@ -56,6 +56,7 @@ KEPT = """
     make_dt_interval(CAST(id AS INT)) AS span, 'constant' AS constant
 """
 NESTED = "array(id, id + 1) AS list, named_struct('p', id, 'q', CAST(id AS STRING)) AS pair, map(id, 'v') AS mapped"
+COLUMNS = {"flat": FLAT, "all": f"{FLAT}, {MORE}, {KEPT}", "nested": f"{FLAT}, {NESTED}"}
 
 
 def numbers(spark: Any, columns: str = FLAT, rows: int = ROWS) -> Any:
@@ -144,7 +145,7 @@ def same(sp: Speed, frame: Any, name: str, **options: Any) -> Any:
 
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("columns", [FLAT, f"{FLAT}, {MORE}, {KEPT}", f"{FLAT}, {NESTED}"], ids=["flat", "all", "nested"])
+@pytest.mark.parametrize("columns", COLUMNS.values(), ids=COLUMNS)
 def test_every_source_gives_the_same_rows(spark: Any, sp: Speed, tmp_path: Path, source: str, columns: str) -> None:
     if source == "orc" and columns != FLAT:
         columns = FLAT + ", text".replace("text", split(MORE)[0])  # ORC has no intervals
@@ -165,7 +166,9 @@ def test_every_type_goes_and_comes_from_a_cache_and_from_files(spark: Any, sp: S
 
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("path", ["jvm"], indirect=True)
-@pytest.mark.parametrize(("source", "is_columnar"), [("cache", True), ("parquet", True), ("rows", False), ("filtered", False)])
+@pytest.mark.parametrize(
+    ("source", "is_columnar"), [("cache", True), ("parquet", True), ("rows", False), ("filtered", False)]
+)
 def test_columns_of_a_scan_are_taken_as_they_are(
     spark: Any, sp: Speed, tmp_path: Path, source: str, is_columnar: bool
 ) -> None:
@@ -179,9 +182,7 @@ def test_columns_of_a_scan_are_taken_as_they_are(
 
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("source", SOURCES)
-def test_what_stands_above_a_call_in_a_plan_changes_nothing(
-    spark: Any, sp: Speed, tmp_path: Path, source: str
-) -> None:
+def test_what_stands_above_a_call_in_a_plan_changes_nothing(spark: Any, sp: Speed, tmp_path: Path, source: str) -> None:
     frame = SOURCES[source](numbers(spark), tmp_path)
     once = same(sp, frame, "a")
     twice = sp.enrich(once, node="echo", service="same", columns={"a": "back"}, returns="again long")
@@ -236,9 +237,7 @@ def test_no_call_has_more_rows_or_bytes_than_it_may(
 
 
 @pytest.mark.parametrize("source", ["rows", "cache", "parquet"])
-def test_nothing_is_called_for_no_rows(
-    spark: Any, sp: Speed, tmp_path: Path, service: list[int], source: str
-) -> None:
+def test_nothing_is_called_for_no_rows(spark: Any, sp: Speed, tmp_path: Path, service: list[int], source: str) -> None:
     service.clear()
     empty = SOURCES[source](spark.range(100).selectExpr("id AS a").where("a < 0").repartition(3), tmp_path)
     assert same(sp, empty, "a").collect() == []

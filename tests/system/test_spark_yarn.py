@@ -87,7 +87,11 @@ class Cluster(Site):
         return Driver(process, os.fdopen(asked, "w"), os.fdopen(answers))
 
     def _submit(self, path: str, *job: str) -> subprocess.Popen[str]:
-        driver = {**self._told("spark.yarn.appMasterEnv"), "spark.pyspark.python": sys.executable, "spark.speed.path": path}
+        driver = {
+            **self._told("spark.yarn.appMasterEnv"),
+            "spark.pyspark.python": sys.executable,
+            "spark.speed.path": path,
+        }
         words = [word for name, value in {**self._settings, **driver}.items() for word in ("--conf", f"{name}={value}")]
         submit = [f"{spark_home()}/bin/spark-submit", "--master", "yarn", "--deploy-mode", "cluster", *words]
         with (self._directory / "submit.log").open("w") as log:

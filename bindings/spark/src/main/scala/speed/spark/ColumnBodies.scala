@@ -86,11 +86,12 @@ sealed abstract class ColumnBuilder(kind: Int, precision: Int = 0, scale: Int = 
   protected var rows = 0
   protected var used = 0
   protected var data = new Array[Byte](1024)
+  private val mostKept = 4 << 20
   private var valid = new Array[Byte](128)
   private var hasNulls = false
 
   def reset(): Unit = {
-    java.util.Arrays.fill(valid, 0, bitBytes(rows), 0.toByte)
+    if (hasNulls) java.util.Arrays.fill(valid, 0.toByte)
     rows = 0
     used = 0
     hasNulls = false
@@ -98,12 +99,14 @@ sealed abstract class ColumnBuilder(kind: Int, precision: Int = 0, scale: Int = 
   }
 
   def add(row: InternalRow, ordinal: Int): Unit = {
-    if ((rows >> 3) >= valid.length) valid = java.util.Arrays.copyOf(valid, valid.length * 2)
     if (row.isNullAt(ordinal)) {
-      hasNulls = true
+      if (!hasNulls) {
+        hasNulls = true
+        markValid(0, rows)
+      }
       addNull()
     } else {
-      valid(rows >> 3) = (valid(rows >> 3) | (1 << (rows & 7))).toByte
+      if (hasNulls) markValid(rows, rows + 1)
       addValue(row, ordinal)
     }
     rows += 1
@@ -118,14 +121,23 @@ sealed abstract class ColumnBuilder(kind: Int, precision: Int = 0, scale: Int = 
 
   /** So many rows came that are not null. */
   protected def addedValid(count: Int): Unit = {
-    while (bitBytes(rows + count) > valid.length) valid = java.util.Arrays.copyOf(valid, valid.length * 2)
-    var row = rows
-    while (row < rows + count && (row & 7) != 0) { valid(row >> 3) = (valid(row >> 3) | (1 << (row & 7))).toByte; row += 1 }
-    val whole = (rows + count - row) >> 3
-    if (whole > 0) java.util.Arrays.fill(valid, row >> 3, (row >> 3) + whole, 0xff.toByte)
-    row += math.max(whole, 0) * 8
-    while (row < rows + count) { valid(row >> 3) = (valid(row >> 3) | (1 << (row & 7))).toByte; row += 1 }
+    if (hasNulls) markValid(rows, rows + count)
     rows += count
+  }
+
+  /** Which rows are not null is noted once there is one that is. */
+  private def markValid(from: Int, until: Int): Unit = {
+    if (bitBytes(until) > valid.length) valid = java.util.Arrays.copyOf(valid, math.max(valid.length * 2, bitBytes(until)))
+    var row = from
+    while (row < until) {
+      if ((row & 7) == 0 && until - row >= 8) {
+        valid(row >> 3) = 0xff.toByte
+        row += 8
+      } else {
+        valid(row >> 3) = (valid(row >> 3) | (1 << (row & 7))).toByte
+        row += 1
+      }
+    }
   }
 
   /** Bits that each row takes, beside that of its validity; 0 where rows differ. */
@@ -141,8 +153,9 @@ sealed abstract class ColumnBuilder(kind: Int, precision: Int = 0, scale: Int = 
     val bits = if (hasNulls) filled(bitBytes(rows)) else 0
     val made = new Array[Byte](HeaderBytes + bits + partsBytes)
     header(made, kind, hasNulls, precision, scale, rows)
-    if (hasNulls) System.arraycopy(valid, 0, made, HeaderBytes, bitBytes(rows))
+    if (hasNulls) System.arraycopy(valid, 0, made, HeaderBytes, math.min(valid.length, bitBytes(rows)))
     writeParts(made, HeaderBytes + bits)
+    if (data.length > mostKept) data = new Array[Byte](1024) // that of a rare giant is given back
     made
   }
 

@@ -214,7 +214,7 @@ final class ServiceBatches(in: Iterator[ColumnarBatch], task: ServiceTask, stay:
   } else {
     var count = 0
     row.rowId = at
-    while (count < most && (before + count == 0 || hasRoomFor(row, ordinals))) {
+    while (count < most && (hasRoomFor(row, ordinals) || before + count == 0)) {
       builders.indices.foreach(one => builders(one).add(row, ordinals(one)))
       count += 1
       row.rowId = at + count

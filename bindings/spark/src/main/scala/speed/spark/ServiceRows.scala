@@ -50,6 +50,7 @@ abstract class ServiceFlow[Kept](task: ServiceTask, counts: Counts, context: Tas
 
   private def start(): Unit = {
     builders.foreach(_.reset())
+    atMost = 0
     val (taken, count) = take()
     underWay.add(taken)
     calls.start(new Batch(number, firstRow, count, builders.map(_.body()), builders.map(_.size).sum, call.service))
@@ -64,11 +65,21 @@ abstract class ServiceFlow[Kept](task: ServiceTask, counts: Counts, context: Tas
     math.max(1L, math.min(task.batchRows.toLong, call.batchBytes * 8 / rowBits)).toInt
   }
 
-  /** Whether a row may be added to those that are there. */
+  /** Bytes of the batch that is taken, at most. */
+  private var atMost = 0L
+
+  /** Whether a row may be added to those that are there; it is measured only where that is in doubt. */
   protected def hasRoomFor(row: InternalRow, ordinals: Array[Int]): Boolean = isFixed || {
-    var (size, at) = (0L, 0)
-    while (at < builders.length) { size += builders(at).size + builders(at).sizeOf(row, ordinals(at)); at += 1 }
-    size <= call.batchBytes
+    atMost = row match {
+      case unsafe: UnsafeRow => atMost + (unsafe.getSizeInBytes + 8L) * builders.length
+      case _ => Long.MaxValue
+    }
+    if (atMost > call.batchBytes) {
+      var at = 0
+      atMost = 0
+      while (at < builders.length) { atMost += builders(at).size + builders(at).sizeOf(row, ordinals(at)); at += 1 }
+    }
+    atMost <= call.batchBytes
   }
 }
 
@@ -152,7 +163,7 @@ final class ServiceRows(in: Iterator[InternalRow], task: ServiceTask, counts: Co
     while (fits && count < mostRows && hasInput) {
       val sent = if (ahead != null) ahead else in.next()
       val from = if (plain) sent else argumentsOf(sent)
-      if (count > 0 && !hasRoomFor(from, ordinals)) {
+      if (!hasRoomFor(from, ordinals) && count > 0) {
         ahead = sent
         fits = false
       } else {
