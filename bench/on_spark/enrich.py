@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from on_spark import session
+from on_spark import flight_jvm, session
 from on_spark.distance import PLACES, ask_grpc, exchanged, in_process, places_of, with_miles
 from speed.spark import NodeSettings, Speed
 from speed.spark.nodes import worker_node
@@ -29,6 +29,7 @@ WAYS = (("", "", "python"), (", from the JVM", "_jvm", "jvm"))
 """Names of services and of ways to call them, in the tables and in the figures; nodes and paths."""
 SIZES = ("flights", "many", "places", "parquet")
 """Of the frames, in the figures. The cache hands out places as columns, and what has text in it as rows."""
+JAVA_FLIGHT = "Arrow Flight, from the JVM"
 Contender = Callable[["DataFrame"], "DataFrame"]
 
 
@@ -46,6 +47,8 @@ def contenders(spark: SparkSession, work: Path) -> tuple[dict[str, Contender], d
         "Arrow Flight": lambda frame: frame.mapInArrow(exchange, _schema(frame)),
         **{f"{language} service{way}": enriched(node, path) for language, _, node in SERVICES for way, _, path in WAYS},
     }
+    if str(flight_jvm.NODE) in spark.conf.get("spark.driver.extraClassPath", ""):
+        whole[JAVA_FLIGHT] = lambda frame: flight_jvm.enriched(frame, (work / "flight.address").read_text())
     one_by_one = {"SPEED, one call a row": _called(work), "gRPC, one call a row": _asked(f"unix:{work}/grpc")}
     return whole, one_by_one
 
@@ -160,12 +163,15 @@ def _figures(
     for size, (frame, by_name) in zip(SIZES, medians.items(), strict=True):
         base, base_cpu = by_name["in process"]
         flight, flight_cpu = by_name["Arrow Flight"]
+        _, java_cpu = by_name.get(JAVA_FLIGHT, (0.0, 0.0))
         for language, service, _ in SERVICES:
             for way, suffix, _ in WAYS:
                 seconds, cpu = by_name[f"{language} service{way}"]
                 figures[f"{service}{suffix}/{size}"] = max(seconds / base, cpu / base_cpu)
                 figures[f"{service}{suffix}/flight/{size}"] = seconds / flight
                 figures[f"{service}{suffix}/flight_cpu/{size}"] = cpu / flight_cpu
+                if java_cpu:
+                    figures[f"{service}{suffix}/java_flight_cpu/{size}"] = cpu / java_cpu
         a_row = by_name["C++ service"][0] / rows[frame]
         for name, key in (("SPEED, one call a row", "call"), ("gRPC, one call a row", "grpc")):
             figures[f"{key}/{size}"] = singles[name] / ROWS_ONE_BY_ONE / a_row
