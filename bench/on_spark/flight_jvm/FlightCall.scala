@@ -24,31 +24,32 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnVector, ColumnarBatch}
 
 /** What `SpeedCall` does, by the Java client of Arrow Flight, in the clear: doubles in, one double out, no retries, no errors of rows. */
-case class FlightCall(address: String, names: Seq[String], answer: Attribute, child: LogicalPlan) extends UnaryNode {
+case class FlightCall(address: String, sent: Seq[Attribute], answer: Attribute, child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output :+ answer
   override def producedAttributes: AttributeSet = AttributeSet(answer)
   override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)
 }
 
-case class FlightCallExec(address: String, names: Seq[String], answer: Attribute, child: SparkPlan) extends UnaryExecNode {
+case class FlightCallExec(address: String, sent: Seq[Attribute], answer: Attribute, child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output :+ answer
   /** Only the batches of a cache stay while the next ones are read. */
   override def supportsColumnar: Boolean = child.supportsColumnar && child.nodeName.contains("InMemory")
-  private def ordinals: Array[Int] = names.map(name => child.output.indexWhere(_.name == name)).toArray
+  override def producedAttributes: AttributeSet = AttributeSet(answer)
+  private def ordinals: Array[Int] = sent.map(one => child.output.indexWhere(_.exprId == one.exprId)).toArray
   override protected def doExecute(): RDD[InternalRow] = {
-    val (to, at, sent, kept) = (address, ordinals, names, child.schema)
-    child.execute().mapPartitions(rows => if (rows.isEmpty) rows else new RowExchange(rows, new Exchange(to, sent), at, kept))
+    val (to, at, names, kept) = (address, ordinals, sent.map(_.name), child.schema)
+    child.execute().mapPartitions(in => if (in.isEmpty) in else new RowExchange(in, new Exchange(to, names), at, kept))
   }
   override protected def doExecuteColumnar(): RDD[ColumnarBatch] = {
-    val (to, at, sent) = (address, ordinals, names)
-    child.executeColumnar().mapPartitions(in => if (in.isEmpty) in else new ColumnExchange(in, new Exchange(to, sent), at))
+    val (to, at, names) = (address, ordinals, sent.map(_.name))
+    child.executeColumnar().mapPartitions(in => if (in.isEmpty) in else new ColumnExchange(in, new Exchange(to, names), at))
   }
   override protected def withNewChildInternal(changed: SparkPlan): SparkPlan = copy(child = changed)
 }
 
 object FlightStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case FlightCall(address, names, answer, child) => Seq(FlightCallExec(address, names, answer, planLater(child)))
+    case FlightCall(address, sent, answer, child) => Seq(FlightCallExec(address, sent, answer, planLater(child)))
     case _ => Nil
   }
 }
@@ -58,8 +59,9 @@ final class Enrich {
     val session = frame.sparkSession
     if (!session.experimental.extraStrategies.contains(FlightStrategy))
       session.experimental.extraStrategies = session.experimental.extraStrategies :+ FlightStrategy
-    val made = AttributeReference(answer, DoubleType)()
-    Dataset.ofRows(session, FlightCall(address, names.asScala.toSeq, made, frame.queryExecution.analyzed))
+    val (made, plan) = (AttributeReference(answer, DoubleType)(), frame.queryExecution.analyzed)
+    val sent = names.asScala.toSeq.map(name => plan.output.find(_.name == name).get)
+    Dataset.ofRows(session, FlightCall(address, sent, made, plan))
   }
 }
 
