@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -32,7 +33,7 @@ if not Path(sys.prefix).samefile(PYTHON.parents[1]):  # called as it stands: the
     os.execv(PYTHON, [str(PYTHON), *sys.argv])
 sys.path[:0] = [str(ROOT), str(HERE)]
 
-from on_spark import enrich, figures, session, steady, streams  # noqa: E402
+from on_spark import enrich, figures, flight_jvm, session, steady, streams  # noqa: E402
 
 import speed  # noqa: E402
 
@@ -59,7 +60,7 @@ def run(parts: list[str], options: argparse.Namespace) -> dict[str, Any]:
         base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         work = Path(tempfile.mkdtemp(prefix="speed-spark-bench.", dir=base))
         try:
-            with session.session(work) as spark:
+            with session.session(work, jars=flight_jars() if part == "enrich" else ()) as spark:
                 found[part] = measures[part](spark, work)
             found["figures"].update(found[part].pop("figures"))
         except Exception as error:
@@ -70,6 +71,15 @@ def run(parts: list[str], options: argparse.Namespace) -> dict[str, Any]:
     found["machine"]["load"] = max(found["machine"]["load"], round(os.getloadavg()[0], 2))
     found["verdicts"] = figures.verdicts(found["figures"], parts)
     return found
+
+
+def flight_jars() -> list[Path]:
+    """Arrow Flight's client for the JVM; without Maven, or what it fetches, this contender is left out."""
+    try:
+        return flight_jvm.jars()
+    except (OSError, subprocess.CalledProcessError) as error:
+        say(f"Arrow Flight from the JVM is left out: {error}")
+        return []
 
 
 def machine() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from on_spark import session
+from on_spark import flight_jvm, session
 from on_spark.distance import PLACES, ask_grpc, exchanged, in_process, places_of, with_miles
 from speed.spark import NodeSettings, Speed
 from speed.spark.nodes import worker_node
@@ -27,6 +27,9 @@ ROUNDS, QUICK_ROUNDS = 7, 3
 SERVICES = (("C++", "cpp", "geo"), ("Python", "python", "geo.python"))
 WAYS = (("", "", "python"), (", from the JVM", "_jvm", "jvm"))
 """Names of services and of ways to call them, in the tables and in the figures; nodes and paths."""
+SIZES = ("flights", "many", "places", "parquet")
+"""Of the frames, in the figures. The cache hands out places as columns, and what has text in it as rows."""
+JAVA_FLIGHT = "Arrow Flight, from the JVM"
 Contender = Callable[["DataFrame"], "DataFrame"]
 
 
@@ -44,6 +47,8 @@ def contenders(spark: SparkSession, work: Path) -> tuple[dict[str, Contender], d
         "Arrow Flight": lambda frame: frame.mapInArrow(exchange, _schema(frame)),
         **{f"{language} service{way}": enriched(node, path) for language, _, node in SERVICES for way, _, path in WAYS},
     }
+    if str(flight_jvm.NODE) in spark.conf.get("spark.driver.extraClassPath", ""):
+        whole[JAVA_FLIGHT] = lambda frame: flight_jvm.enriched(frame, (work / "flight.address").read_text())
     one_by_one = {"SPEED, one call a row": _called(work), "gRPC, one call a row": _asked(f"unix:{work}/grpc")}
     return whole, one_by_one
 
@@ -81,7 +86,14 @@ def measure(spark: SparkSession, work: Path, quick: bool, say: Callable[[str], N
     """Seconds of each contender by frame, the ratios, and the rows a second of those that take one row a call."""
     rounds = QUICK_ROUNDS if quick else ROUNDS
     flights = session.flights(spark, work)
-    frames = {f"{flights.count():,} flights": flights, f"{ROWS:,} rows": session.many(flights, ROWS)}
+    many = session.many(flights, ROWS)
+    places = many.select(*PLACES)
+    frames = {
+        f"{flights.count():,} flights": flights,
+        f"{ROWS:,} rows": many,
+        f"{ROWS:,} places": session.cached(places),
+        f"{ROWS:,} places of Parquet": session.of_parquet(places, work),
+    }
     few = session.cached(flights.limit(ROWS_ONE_BY_ONE).repartition(4))
     with session.services(work, "cpp", "python", "grpc", "flight"):
         whole, one_by_one = contenders(spark, work)
@@ -148,15 +160,18 @@ def _figures(
     To the worker itself it is the larger ratio, of time or of processors' time: a busy machine favours many processes.
     """
     figures: dict[str, float] = {}
-    for size, (frame, by_name) in zip(("flights", "many"), medians.items(), strict=True):
+    for size, (frame, by_name) in zip(SIZES, medians.items(), strict=True):
         base, base_cpu = by_name["in process"]
         flight, flight_cpu = by_name["Arrow Flight"]
+        _, java_cpu = by_name.get(JAVA_FLIGHT, (0.0, 0.0))
         for language, service, _ in SERVICES:
             for way, suffix, _ in WAYS:
                 seconds, cpu = by_name[f"{language} service{way}"]
                 figures[f"{service}{suffix}/{size}"] = max(seconds / base, cpu / base_cpu)
                 figures[f"{service}{suffix}/flight/{size}"] = seconds / flight
                 figures[f"{service}{suffix}/flight_cpu/{size}"] = cpu / flight_cpu
+                if java_cpu:
+                    figures[f"{service}{suffix}/java_flight_cpu/{size}"] = cpu / java_cpu
         a_row = by_name["C++ service"][0] / rows[frame]
         for name, key in (("SPEED, one call a row", "call"), ("gRPC, one call a row", "grpc")):
             figures[f"{key}/{size}"] = singles[name] / ROWS_ONE_BY_ONE / a_row

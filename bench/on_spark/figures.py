@@ -33,6 +33,32 @@ TARGETS = {
             "python_jvm/flight_cpu/many",
         ),
         Target("5 million rows, C++ service from the JVM / Flight, processors", "<=", 0.4, "cpp_jvm/flight_cpu/many"),
+        Target("places in a cache, Python service from the JVM / Flight, time", "<=", 0.7, "python_jvm/flight/places"),
+        Target(
+            "places in a cache, Python service from the JVM / Flight, processors",
+            "<=",
+            0.45,
+            "python_jvm/flight_cpu/places",
+        ),
+        Target("places in Parquet, Python service from the JVM / Flight, time", "<=", 0.7, "python_jvm/flight/parquet"),
+        Target(
+            "places in Parquet, Python service from the JVM / Flight, processors",
+            "<=",
+            0.55,
+            "python_jvm/flight_cpu/parquet",
+        ),
+        Target(
+            "5 million rows, Python service from the JVM / Flight's Java client, processors",
+            "<=",
+            1.0,
+            "python_jvm/java_flight_cpu/many",
+        ),
+        Target(
+            "places in a cache, Python service from the JVM / Flight's Java client, processors",
+            "<=",
+            1.0,
+            "python_jvm/java_flight_cpu/places",
+        ),
     ],
     "first": [
         Target("warm session: first result of a worker that has no node yet, ms", "<=", 300.0, "first_ms"),

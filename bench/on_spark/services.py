@@ -58,7 +58,9 @@ def serve_flight(work: Path) -> None:
                 places = [column.to_numpy(zero_copy_only=False) for column in chunk.data.columns]
                 writer.write_batch(pa.RecordBatch.from_arrays([pa.array(distances(*places))], names=["miles"]))
 
-    with Geo(f"grpc+unix://{work}/flight"):
+    # Java's client takes no Unix socket with the Netty of Spark.
+    with Geo(f"grpc+unix://{work}/flight"), Geo("grpc+tcp://127.0.0.1:0") as by_tcp:
+        (work / "flight.address").write_text(f"grpc+tcp://127.0.0.1:{by_tcp.port}")
         ready()
 
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,8 +34,8 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def session(work: Path, memory: str = "6g") -> Iterator[SparkSession]:
-    """``local[2]`` without a web page; it stops with the block."""
+def session(work: Path, memory: str = "6g", jars: Sequence[Path] = ()) -> Iterator[SparkSession]:
+    """``local[2]`` without a web page, with more on its class path; it stops with the block."""
     from pyspark.sql import SparkSession
 
     wanted = environment()
@@ -50,6 +50,7 @@ def session(work: Path, memory: str = "6g") -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", memory)
+        .config("spark.driver.extraClassPath", os.pathsep.join(map(str, jars)))
         .config("spark.local.dir", str(work / "spark"))
         .config("spark.sql.warehouse.dir", str(work / "warehouse"))
         .config("spark.sql.session.timeZone", "UTC")
@@ -130,6 +131,13 @@ def cached(frame: DataFrame) -> DataFrame:
     frame = frame.cache()
     frame.count()
     return frame
+
+
+def of_parquet(frame: DataFrame, work: Path) -> DataFrame:
+    """``frame``, written to files that Spark reads as columns."""
+    path = str(work / "parquet")
+    frame.write.parquet(path)
+    return frame.sparkSession.read.parquet(path)
 
 
 def compute(frame: DataFrame) -> None:

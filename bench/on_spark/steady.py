@@ -32,7 +32,7 @@ def first_result(spark: SparkSession, work: Path, quick: bool, say: Callable[[st
     frame = session.cached(frame.selectExpr("lat1", "lon1", "CAST(lat2 AS DOUBLE) AS lat2", "lon2").coalesce(1))
     times: dict[str, list[float]] = {"new worker": [], "same worker": []}
     with session.services(work, "cpp"):
-        sp = Speed(spark, root=work / "root", key=work / "speed.key", name="etl.first")
+        sp = Speed(spark, root=work / "root", key=work / "speed.key", name="etl.first", path="python")
         for number in range(-1, QUICK_ROUNDS if quick else ROUNDS):
             for worker in workers():
                 worker.kill()
@@ -52,7 +52,7 @@ def first_result(spark: SparkSession, work: Path, quick: bool, say: Callable[[st
 def memory(spark: SparkSession, work: Path, minutes: float, say: Callable[[str], None]) -> dict[str, Any]:
     """How the memory of a worker grows while flights go through the C++ service without a pause."""
     with session.services(work, "cpp"):
-        sp = Speed(spark, root=work / "root", key=work / "speed.key", name="etl.memory")
+        sp = Speed(spark, root=work / "root", key=work / "speed.key", name="etl.memory", path="python")
         taken, samples = _samples(sp, session.flights(spark, work), minutes)
         calls = sp.metrics["calls"]
     fifth = max(1, len(samples) // 5)

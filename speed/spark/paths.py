@@ -83,12 +83,10 @@ def here() -> Path:
     return found
 
 
-def why_python(*, is_connect: bool, are_on_their_own: bool, types: Iterable[DataType]) -> str | None:
+def why_python(*, is_connect: bool, types: Iterable[DataType]) -> str | None:
     """Why services cannot be called from the JVM, as far as session and types tell; None if nothing is against it."""
     if is_connect:
         return "the plan of a session of Spark Connect is made elsewhere"
-    if are_on_their_own:
-        return "each host of the executors has a root of its own"
     unknown = next((kind for kind in types if not is_known(kind)), None)
     return None if unknown is None else f"type {unknown.simpleString()} is not known there"
 
@@ -130,7 +128,10 @@ def _bridge(spark: SparkSession) -> Any | str:
         path = jar(spark.version)
         if path is None:
             return f"there is no jar for Spark {minor}"
-        spark.sql(f"ADD JAR '{path}'")
+        try:
+            spark.sql(f"ADD JAR '{path}'")
+        except Exception as error:  # pyspark has several; a site may forbid it
+            return f"this session does not take {path}: {str(error).splitlines()[0]}"
         made = _made(spark)
         if made is None:
             return f"this session does not find the classes of {path}"
@@ -185,6 +186,7 @@ def described(use: ServiceUse, family: str) -> str:
     call, node = use.call, use.node
     description = {
         "root": node.root,
+        "own": use.driver is None,
         "key": node.key,
         "family": family,
         "lease_seconds": node.lease_seconds,

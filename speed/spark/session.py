@@ -228,8 +228,8 @@ _reports: weakref.WeakKeyDictionary[speed.Node, Reports] = weakref.WeakKeyDictio
 class Speed:
     """Services on columns, called by the executors themselves.
 
-    Each Python worker makes a node of its own, ``<name>.<application>.<executor>.<pid>``, when it needs one, and keeps
-    it; so the service's side allows the family: ``node.allow("etl.*")``.
+    Each executor makes a node of its own, ``<name>.<application>.<executor>``, when it needs one, and keeps it; a
+    Python worker that calls, one with its pid behind that. So services allow the family: ``node.allow("etl.*")``.
 
     Args:
         spark: the session; of Spark Connect too.
@@ -248,7 +248,7 @@ class Speed:
 
         path: which way services are called: ``jvm``, from the executors' JVMs, without Python workers; ``python``;
             ``auto``, from the JVMs where that can be, else by Python workers, and why is told at debug level. None
-            means ``spark.speed.path`` of the session, else ``python``. Each use of a service can say its own.
+            means ``spark.speed.path`` of the session, else ``auto``. Each use of a service can say its own.
 
     Thread-safe. It is configuration: nothing is running until a DataFrame is computed, but for the driver's own node,
     which checks each service before a job starts, and closes with the session.
@@ -506,12 +506,10 @@ class Speed:
 
     def _on_path(self, work: ServiceUse, path: str | None, types: Sequence[DataType]) -> ServiceUse:
         """The use, described for the JVM where it is to go that way. Raises ConfigurationError where it cannot."""
-        chosen = paths.checked(path or self._path or str(self._spark.conf.get(paths.SETTING, paths.PYTHON)))
+        chosen = paths.checked(path or self._path or str(self._spark.conf.get(paths.SETTING, paths.AUTO)))
         if chosen == paths.PYTHON:
             return work
-        why = paths.why_workers(work) or paths.why_python(
-            is_connect=_context(self._spark) is None, are_on_their_own=work.driver is None, types=types
-        )
+        why = paths.why_workers(work) or paths.why_python(is_connect=_context(self._spark) is None, types=types)
         if why is None:
             joined = paths.join(self._spark)
             why = joined if isinstance(joined, str) else None

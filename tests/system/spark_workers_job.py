@@ -24,7 +24,7 @@ def main(root: str) -> None:
         spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
         spark.sparkContext.setLogLevel("OFF")
         try:
-            sp = Speed(spark, root=root)
+            sp = Speed(spark, root=root, path="python")
             asked = sp.enrich(spark.range(3), node="math", service="twice", columns={"amount": "id"}, returns="b long")
             print([row.b for row in asked.collect()], "pandas" in sys.modules)
         except Exception as error:  # the test looks at it

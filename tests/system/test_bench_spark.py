@@ -80,7 +80,8 @@ def test_a_part_that_fails_is_told_and_the_others_are_measured(figures: Any, mon
     def fails(*_: Any) -> dict[str, Any]:
         raise RuntimeError("no service")
 
-    monkeypatch.setattr(bench.session, "session", lambda work: open("/dev/null"))  # noqa: SIM115
+    monkeypatch.setattr(bench.session, "session", lambda work, jars: open("/dev/null"))  # noqa: SIM115
+    monkeypatch.setattr(bench.flight_jvm, "jars", list)
     monkeypatch.setattr(bench.enrich, "measure", fails)
     monkeypatch.setattr(bench.steady, "first_result", lambda *_: {"figures": {"first_ms": 7.0}})
     options = argparse.Namespace(quick=True, minutes=None)

@@ -112,10 +112,10 @@ def test_a_path_is_that_of_the_use_else_of_speed_else_of_the_session(spark: Any,
     assert "SpeedCall" in asked(sp, path="auto")
     assert "SpeedCall" not in asked(sp, path="python")
     with closing(Speed(spark, root=module_root, name="etl.plain")) as plainly:
-        assert "SpeedCall" not in asked(plainly)
-        spark.conf.set("spark.speed.path", "jvm")
+        assert "SpeedCall" in asked(plainly)
+        spark.conf.set("spark.speed.path", "python")
         try:
-            assert "SpeedCall" in asked(plainly)
+            assert "SpeedCall" not in asked(plainly)
         finally:
             spark.conf.unset("spark.speed.path")
     with pytest.raises(speed.ConfigurationError, match="path is 'java': use auto, jvm or python"):
@@ -200,7 +200,7 @@ def test_the_workers_nodes_have_the_engine_that_was_asked_for(spark: Any, module
         with pytest.raises(speed.ConfigurationError, match="the native engine cannot be used"):
             Speed(spark, root=module_root, name="etl.native", engine=engine)
         return
-    with closing(Speed(spark, root=module_root, name=f"etl.{engine}", engine=engine)) as sp_of_engine:
+    with closing(Speed(spark, root=module_root, name=f"etl.{engine}", engine=engine, path="python")) as sp_of_engine:
         settings = sp_of_engine._settings
 
         def engines(batches: Iterator[Any]) -> Iterator[Any]:

@@ -69,23 +69,29 @@ class Cluster(Site):
         environment = {**self._own, **JAVA, "PYTHONPATH": SOURCES}
         return {f"{whom}.{name}": value for name, value in environment.items()}
 
-    def client(self) -> Driver:
+    def client(self, path: str) -> Driver:
         """The driver of client mode."""
         address = {"spark.driver.host": self.home.address, "spark.driver.bindAddress": self.home.address}
         environment = {**self.yarn.environment, **self._own}
-        return driver_on(self.home, "yarn", {**self._settings, **address}, root="", environment=environment)
+        settings = {**self._settings, **address, "spark.speed.path": path}
+        return driver_on(self.home, "yarn", settings, root="", environment=environment)
 
-    def submitted(self) -> Driver:
+    def submitted(self, path: str) -> Driver:
         """The driver of cluster mode, on a host that YARN chooses."""
         pipes = [self._directory / name for name in ("asked", "answers")]
         for pipe in pipes:
+            pipe.unlink(missing_ok=True)
             os.mkfifo(pipe)
-        process = self._submit(f"{SOURCES}/tests/system/spark_yarn_job.py", *map(str, pipes))
+        process = self._submit(path, f"{SOURCES}/tests/system/spark_yarn_job.py", *map(str, pipes))
         asked, answers = (os.open(pipe, os.O_RDWR) for pipe in pipes)  # which waits for no other end
         return Driver(process, os.fdopen(asked, "w"), os.fdopen(answers))
 
-    def _submit(self, *job: str) -> subprocess.Popen[str]:
-        driver = {**self._told("spark.yarn.appMasterEnv"), "spark.pyspark.python": sys.executable}
+    def _submit(self, path: str, *job: str) -> subprocess.Popen[str]:
+        driver = {
+            **self._told("spark.yarn.appMasterEnv"),
+            "spark.pyspark.python": sys.executable,
+            "spark.speed.path": path,
+        }
         words = [word for name, value in {**self._settings, **driver}.items() for word in ("--conf", f"{name}={value}")]
         submit = [f"{spark_home()}/bin/spark-submit", "--master", "yarn", "--deploy-mode", "cluster", *words]
         with (self._directory / "submit.log").open("w") as log:
@@ -121,9 +127,9 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def driver(cluster: Cluster, mode: str) -> Iterator[Driver]:
-    """The driver of each mode in turn."""
-    made = cluster.client() if mode == "client" else cluster.submitted()
+def driver(cluster: Cluster, mode: str, path: str) -> Iterator[Driver]:
+    """The driver of each mode in turn, whose services are called on each path."""
+    made = cluster.client(path) if mode == "client" else cluster.submitted(path)
     yield made
     made.stop()
 

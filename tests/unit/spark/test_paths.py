@@ -40,7 +40,7 @@ UNKNOWN = [
 
 
 def why(**changed: Any) -> str | None:
-    return paths.why_python(**{"is_connect": False, "are_on_their_own": False, "types": KNOWN, **changed})
+    return paths.why_python(**{"is_connect": False, "types": KNOWN, **changed})
 
 
 def test_a_classic_session_on_a_shared_root_with_known_types_has_nothing_against_the_jvm() -> None:
@@ -54,7 +54,6 @@ def test_a_type_that_the_jvm_does_not_know_is_named(kind: types.DataType) -> Non
 
 def test_spark_connect_and_roots_of_each_host_go_by_python() -> None:
     assert why(is_connect=True) == "the plan of a session of Spark Connect is made elsewhere"
-    assert why(are_on_their_own=True) == "each host of the executors has a root of its own"
 
 
 def test_the_jvm_that_was_asked_for_and_cannot_be_is_an_error_and_auto_tells_the_log(

@@ -15,6 +15,7 @@ import speed.errors.ExecutionFailedException
 /** The rows of one promised column. */
 sealed abstract class AnswerColumn {
   def isNull(row: Int): Boolean
+  def hasNulls: Boolean
   def long(row: Int): Long = value(row).asInstanceOf[Long]
   def double(row: Int): Double = value(row).asInstanceOf[Double]
 
@@ -133,24 +134,31 @@ object Conversion {
 
   object Nulls extends AnswerColumn {
     override def isNull(row: Int): Boolean = true
+    override def hasNulls: Boolean = true
     override def value(row: Int): Any = null
   }
 
-  private final class Longs(column: Column) extends AnswerColumn {
-    private val values = column.longs
-    override def isNull(row: Int): Boolean = column.isNull(row)
-    override def long(row: Int): Long = values.get(row)
-    override def value(row: Int): Any = values.get(row)
+  /** Whether rows may be null is one of the first bytes of a body. */
+  private sealed abstract class OfColumn(column: Column) extends AnswerColumn {
+    override val hasNulls: Boolean = column.body.get(1) == 1
+    override def isNull(row: Int): Boolean = hasNulls && column.isNull(row)
   }
 
-  private final class Doubles(column: Column) extends AnswerColumn {
-    private val values = column.doubles
-    override def isNull(row: Int): Boolean = column.isNull(row)
-    override def double(row: Int): Double = values.get(row)
-    override def value(row: Int): Any = values.get(row)
+  private final class Longs(column: Column) extends OfColumn(column) {
+    private val values = new Array[Long](column.rows)
+    column.longs.get(values)
+    override def long(row: Int): Long = values(row)
+    override def value(row: Int): Any = values(row)
   }
 
-  private final class Texts(column: Column) extends AnswerColumn {
+  private final class Doubles(column: Column) extends OfColumn(column) {
+    private val values = new Array[Double](column.rows)
+    column.doubles.get(values)
+    override def double(row: Int): Double = values(row)
+    override def value(row: Int): Any = values(row)
+  }
+
+  private final class Texts(column: Column) extends OfColumn(column) {
     import ColumnBodies._
     private val isText = column.kind == Kind.UTF8
     private val body: ByteBuffer = column.body.order(ByteOrder.LITTLE_ENDIAN)
@@ -158,7 +166,6 @@ object Conversion {
     private val data = new Array[Byte](offset(column.rows))
     body.get(offsets + filled((column.rows + 1) * 4), data)
     private def offset(row: Int): Int = body.getInt(offsets + row * 4)
-    override def isNull(row: Int): Boolean = column.isNull(row)
     override def value(row: Int): Any = {
       val (start, end) = (offset(row), offset(row + 1))
       if (isText) UTF8String.fromBytes(data, start, end - start) else java.util.Arrays.copyOfRange(data, start, end)
@@ -166,7 +173,7 @@ object Conversion {
   }
 
   /** All rows are converted at once, so that the first that does not fit is named before any is used. */
-  private final class Converted(column: Column, convert: Any => Any) extends AnswerColumn {
+  private final class Converted(column: Column, convert: Any => Any) extends OfColumn(column) {
     private val values = new Array[Any](column.rows)
     for (row <- values.indices) {
       val value = column.get(row)

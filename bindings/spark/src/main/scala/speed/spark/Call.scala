@@ -7,9 +7,11 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 /** The columns that a service is to answer with: `said` is what errors call the type. */
 final case class Promise(name: String, said: String, nullable: Boolean)
 
-/** One use of a service, as the driver described it: settings alone, never a key. */
+/** One use of a service, as the driver described it: settings alone, never a key. Without `root` it is what a node takes
+ *  on the executor's host; `own` says that each host has a root and services of its own. */
 final case class Call(
-    root: String,
+    root: Option[String],
+    own: Boolean,
     key: Option[String],
     family: String,
     leaseSeconds: Double,
@@ -55,7 +57,8 @@ object Call {
   private def read(said: JsonNode): Call = {
     def maybe(name: String): Option[JsonNode] = Option(said.get(name)).filterNot(_.isNull)
     Call(
-      root = said.get("root").asText,
+      root = maybe("root").map(_.asText),
+      own = said.get("own").asBoolean,
       key = maybe("key").map(_.asText),
       family = said.get("family").asText,
       leaseSeconds = said.get("lease_seconds").asDouble,

@@ -34,18 +34,23 @@ final class Batch(val number: Long, val firstRow: Long, val rows: Int, val bodie
 final class Calls(call: Call, names: Array[String], answers: Answers, counts: Counts, context: TaskContext) {
   private val live = LiveNodes.of(call)
   private val targets = new Targets(live, call, () => checkKilled())
+  if (call.own) targets.checkService()
   private val underWay = new ArrayDeque[Batch]()
   private val timeout = Duration.ofNanos((call.timeoutSeconds * 1e9).toLong)
   private val lookMillis = 100L
+  private val mostBytes = 32L << 20
+  private var bytesUnderWay = 0L
   private var latest: Batch = _
   context.addTaskCompletionListener[Unit](_ => withdraw())
 
-  def hasRoom: Boolean = underWay.size < call.inFlight
+  /** More calls with much to carry would take memory of the executor, and save no time. */
+  def hasRoom: Boolean = underWay.size < call.inFlight && bytesUnderWay < mostBytes
   def isEmpty: Boolean = underWay.isEmpty
 
   def start(batch: Batch): Unit = {
     send(batch)
     underWay.add(batch)
+    bytesUnderWay += batch.sentBytes
   }
 
   /** The oldest batch with its result; in parts, where only rows that the service named are to become nulls. */
@@ -61,7 +66,7 @@ final class Calls(call: Call, names: Array[String], answers: Answers, counts: Co
         done += part
       } else parts.reverseIterator.foreach(waiting.push)
     }
-    underWay.poll()
+    bytesUnderWay -= underWay.poll().sentBytes
     done.toSeq
   }
 
@@ -92,7 +97,7 @@ final class Calls(call: Call, names: Array[String], answers: Answers, counts: Co
 
   /** What prevents it becomes its outcome. Throws when there is nobody to send it to. */
   private def send(batch: Batch): Unit = {
-    batch.target = try targets.take(unanswered) catch { case error: SpeedException => throw Failures.located(error, batch) }
+    batch.target = try targets.take(unanswered) catch { case error: SpeedException => throw Failures.located(call, error, batch) }
     batch.attempts += 1
     batch.started = System.nanoTime
     batch.answer = try {
@@ -149,7 +154,7 @@ final class Calls(call: Call, names: Array[String], answers: Answers, counts: Co
       batch.columns = columns
       batch.answered = rows
     } catch {
-      case error: ExecutionFailedException if error.details.isEmpty => throw Failures.located(error, batch)
+      case error: ExecutionFailedException if error.details.isEmpty => throw Failures.located(call, error, batch)
       case error: ExecutionFailedException => return error
     }
     counts.add(batch.rows, batch.sentBytes, System.nanoTime - batch.started)
@@ -190,8 +195,8 @@ final class Calls(call: Call, names: Array[String], answers: Answers, counts: Co
       batch.failed = true
       batch.badRow = Failures.badRow(error, batch)
     } else error match {
-      case late: CallTimeoutException => throw Failures.located(late, batch, Failures.tooSlow(batch, call.timeoutSeconds))
-      case known: SpeedException => throw Failures.located(known, batch)
+      case late: CallTimeoutException => throw Failures.located(call, late, batch, Failures.tooSlow(batch, call.timeoutSeconds))
+      case known: SpeedException => throw Failures.located(call, known, batch)
       case other => throw other
     }
 }

@@ -2,6 +2,7 @@ package speed.spark
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types._
+import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatchRow}
 import org.apache.spark.unsafe.Platform
 
 /** Numbers on the wire of the kinds of columns, and where the parts of a body lie (registry_spec/columns.md). */
@@ -85,11 +86,12 @@ sealed abstract class ColumnBuilder(kind: Int, precision: Int = 0, scale: Int = 
   protected var rows = 0
   protected var used = 0
   protected var data = new Array[Byte](1024)
+  private val mostKept = 4 << 20
   private var valid = new Array[Byte](128)
   private var hasNulls = false
 
   def reset(): Unit = {
-    java.util.Arrays.fill(valid, 0, bitBytes(rows), 0.toByte)
+    if (hasNulls) java.util.Arrays.fill(valid, 0.toByte)
     rows = 0
     used = 0
     hasNulls = false
@@ -97,16 +99,49 @@ sealed abstract class ColumnBuilder(kind: Int, precision: Int = 0, scale: Int = 
   }
 
   def add(row: InternalRow, ordinal: Int): Unit = {
-    if ((rows >> 3) >= valid.length) valid = java.util.Arrays.copyOf(valid, valid.length * 2)
     if (row.isNullAt(ordinal)) {
-      hasNulls = true
+      if (!hasNulls) {
+        hasNulls = true
+        markValid(0, rows)
+      }
       addNull()
     } else {
-      valid(rows >> 3) = (valid(rows >> 3) | (1 << (rows & 7))).toByte
+      if (hasNulls) markValid(rows, rows + 1)
       addValue(row, ordinal)
     }
     rows += 1
   }
+
+  /** Adds some rows of a column. */
+  def addAll(column: ColumnVector, from: Int, count: Int): Unit = {
+    val row = new ColumnarBatchRow(Array(column))
+    row.rowId = from
+    while (row.rowId < from + count) { add(row, 0); row.rowId += 1 }
+  }
+
+  /** So many rows came that are not null. */
+  protected def addedValid(count: Int): Unit = {
+    if (hasNulls) markValid(rows, rows + count)
+    rows += count
+  }
+
+  /** Which rows are not null is noted once there is one that is. */
+  private def markValid(from: Int, until: Int): Unit = {
+    if (bitBytes(until) > valid.length) valid = java.util.Arrays.copyOf(valid, math.max(valid.length * 2, bitBytes(until)))
+    var row = from
+    while (row < until) {
+      if ((row & 7) == 0 && until - row >= 8) {
+        valid(row >> 3) = 0xff.toByte
+        row += 8
+      } else {
+        valid(row >> 3) = (valid(row >> 3) | (1 << (row & 7))).toByte
+        row += 1
+      }
+    }
+  }
+
+  /** Bits that each row takes, beside that of its validity; 0 where rows differ. */
+  def rowBits: Int = width(kind) * 8
 
   /** Bytes that a row takes, at most, beside those that are there. */
   def sizeOf(row: InternalRow, ordinal: Int): Long = width(kind)
@@ -118,8 +153,9 @@ sealed abstract class ColumnBuilder(kind: Int, precision: Int = 0, scale: Int = 
     val bits = if (hasNulls) filled(bitBytes(rows)) else 0
     val made = new Array[Byte](HeaderBytes + bits + partsBytes)
     header(made, kind, hasNulls, precision, scale, rows)
-    if (hasNulls) System.arraycopy(valid, 0, made, HeaderBytes, bitBytes(rows))
+    if (hasNulls) System.arraycopy(valid, 0, made, HeaderBytes, math.min(valid.length, bitBytes(rows)))
     writeParts(made, HeaderBytes + bits)
+    if (data.length > mostKept) data = new Array[Byte](1024) // that of a rare giant is given back
     made
   }
 
@@ -136,15 +172,15 @@ sealed abstract class ColumnBuilder(kind: Int, precision: Int = 0, scale: Int = 
 object ColumnBuilder {
   /** For values of a type that `ColumnBodies.kindOf` knows. */
   def of(kind: DataType): ColumnBuilder = kind match {
-    case ByteType => new Numbers(ColumnBodies.Int64, (row, at) => row.getByte(at).toLong)
-    case ShortType => new Numbers(ColumnBodies.Int64, (row, at) => row.getShort(at).toLong)
-    case IntegerType => new Numbers(ColumnBodies.Int64, (row, at) => row.getInt(at).toLong)
-    case LongType => new Numbers(ColumnBodies.Int64, (row, at) => row.getLong(at))
-    case TimestampType => new Numbers(ColumnBodies.Timestamp, (row, at) => row.getLong(at))
+    case ByteType => new Numbers(ColumnBodies.Int64, (row, at) => row.getByte(at).toLong, null)
+    case ShortType => new Numbers(ColumnBodies.Int64, (row, at) => row.getShort(at).toLong, null)
+    case IntegerType => new Numbers(ColumnBodies.Int64, (row, at) => row.getInt(at).toLong, null)
+    case LongType => new Numbers(ColumnBodies.Int64, (row, at) => row.getLong(at), longs)
+    case TimestampType => new Numbers(ColumnBodies.Timestamp, (row, at) => row.getLong(at), longs)
     case FloatType =>
-      new Numbers(ColumnBodies.Float64, (row, at) => java.lang.Double.doubleToRawLongBits(row.getFloat(at).toDouble))
+      new Numbers(ColumnBodies.Float64, (row, at) => java.lang.Double.doubleToRawLongBits(row.getFloat(at).toDouble), null)
     case DoubleType =>
-      new Numbers(ColumnBodies.Float64, (row, at) => java.lang.Double.doubleToRawLongBits(row.getDouble(at)))
+      new Numbers(ColumnBodies.Float64, (row, at) => java.lang.Double.doubleToRawLongBits(row.getDouble(at)), doubles)
     case BooleanType => new Bits
     case StringType => new Texts(ColumnBodies.Utf8)
     case BinaryType => new Texts(ColumnBodies.Binary)
@@ -152,10 +188,25 @@ object ColumnBuilder {
     case other => throw new IllegalArgumentException(s"no column holds ${other.simpleString}")
   }
 
+  /** Numbers of a column that lie as they travel, all at once to a place; null for those that have another width. */
+  trait ReadsAll { def apply(column: ColumnVector, from: Int, count: Int, to: Array[Byte], at: Long): Unit }
+  private val longs: ReadsAll = (column, from, count, to, at) =>
+    Platform.copyMemory(column.getLongs(from, count), Platform.LONG_ARRAY_OFFSET, to, at, count * 8L)
+  private val doubles: ReadsAll = (column, from, count, to, at) =>
+    Platform.copyMemory(column.getDoubles(from, count), Platform.DOUBLE_ARRAY_OFFSET, to, at, count * 8L)
+
   /** Without a box around each value. */
   trait Reads { def apply(row: InternalRow, ordinal: Int): Long }
 
-  private final class Numbers(kind: Int, read: Reads) extends ColumnBuilder(kind) {
+  private final class Numbers(kind: Int, read: Reads, all: ReadsAll) extends ColumnBuilder(kind) {
+    override def addAll(column: ColumnVector, from: Int, count: Int): Unit =
+      if (all == null || column.hasNull) super.addAll(column, from, count)
+      else {
+        need(count * 8)
+        all(column, from, count, data, base + used)
+        used += count * 8
+        addedValid(count)
+      }
     override protected def addNull(): Unit = put(0)
     override protected def addValue(row: InternalRow, ordinal: Int): Unit = put(read(row, ordinal))
     private def put(value: Long): Unit = {
@@ -166,6 +217,7 @@ object ColumnBuilder {
   }
 
   private final class Bits extends ColumnBuilder(ColumnBodies.Bool) {
+    override def rowBits: Int = 1
     override protected def addNull(): Unit = put(false)
     override protected def addValue(row: InternalRow, ordinal: Int): Unit = put(row.getBoolean(ordinal))
     private def put(value: Boolean): Unit = {
@@ -180,6 +232,7 @@ object ColumnBuilder {
 
   private final class Texts(kind: Int) extends ColumnBuilder(kind) {
     private var offsets = new Array[Int](129)
+    override def rowBits: Int = 0
     override def sizeOf(row: InternalRow, ordinal: Int): Long =
       4L + (if (row.isNullAt(ordinal)) 0
             else if (kind == ColumnBodies.Utf8) row.getUTF8String(ordinal).numBytes

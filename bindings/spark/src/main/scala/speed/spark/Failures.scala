@@ -1,9 +1,11 @@
 package speed.spark
 
+import java.io.IOException
 import java.math.{BigDecimal => Digits, MathContext}
+import java.nio.file.{Files, Path}
 import java.util.concurrent.{CompletionException, ExecutionException}
 
-import org.apache.spark.SparkException
+import org.apache.spark.{SparkEnv, SparkException}
 import speed.errors._
 
 object Failures {
@@ -24,10 +26,19 @@ object Failures {
     made
   }
 
-  def located(error: Throwable, batch: Batch, added: String = ""): SparkException = {
+  def located(call: Call, error: Throwable, batch: Batch, added: String = ""): SparkException = {
     val where = badRow(error, batch).map(row => s"$batch, row ${batch.firstRow + row}").getOrElse(batch.toString)
-    ending(error, s"$where: ", added)
+    ending(error, s"${here(call)}$where: ", added)
   }
+
+  /** Where it happened, if hosts differ in what they have. */
+  def here(call: Call): String = if (call.own) thisExecutor else ""
+  def thisExecutor: String = s"executor ${LiveNodes.executor} on $hostName: "
+
+  /** Of the kernel; Java's own needs a name that resolves, which that of a container need not. */
+  private def hostName: String =
+    try Files.readString(Path.of("/proc/sys/kernel/hostname")).trim
+    catch { case _: IOException => SparkEnv.get.blockManager.blockManagerId.host }
 
   /** The row of the batch that an error names (C-7). */
   def badRow(error: Throwable, batch: Batch): Option[Int] = error match {

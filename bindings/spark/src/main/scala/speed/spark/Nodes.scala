@@ -1,6 +1,5 @@
 package speed.spark
 
-import java.net.InetAddress
 import java.nio.file.Path
 import java.time.Duration
 import java.util.concurrent.{ConcurrentHashMap, Semaphore, ThreadLocalRandom, TimeUnit}
@@ -47,7 +46,7 @@ object LiveNodes {
   private val executorCharacters = 20
   private val driver = "driver" // the executor of a local master
   private val mostOfOneName = 9
-  private val open = new ConcurrentHashMap[(String, Option[String], String), LiveNodes]()
+  private val open = new ConcurrentHashMap[(Option[String], Option[String], String), LiveNodes]()
   Runtime.getRuntime.addShutdownHook(new Thread(() => open.values.forEach(_.node.close(Duration.ZERO)), "speed-close"))
 
   def of(call: Call): LiveNodes = {
@@ -60,8 +59,7 @@ object LiveNodes {
   private def start(call: Call): LiveNodes = {
     val node = try named(call, s"${call.family}.$executor", 1) catch {
       case error @ (_: ConfigurationException | _: RegistrationException) =>
-        val host = InetAddress.getLocalHost.getHostName
-        throw Failures.ending(error, s"executor $executor on $host: ")
+        throw Failures.ending(error, Failures.thisExecutor)
     }
     closeAtTheEnd(node)
     new LiveNodes(node)
@@ -76,7 +74,8 @@ object LiveNodes {
   private def begin(call: Call, name: String): Node = {
     val lease = millis(call.leaseSeconds)
     val heartbeat = millis(math.min(1.0, call.leaseSeconds / 4))
-    val settings = Node.builder(name).root(Path.of(call.root)).lease(lease, heartbeat).workers(1).ephemeral()
+    val settings = Node.builder(name).lease(lease, heartbeat).workers(1).ephemeral()
+    call.root.foreach(root => settings.root(Path.of(root)))
     call.key.foreach(key => settings.key(Path.of(key)))
     settings.open()
   }
@@ -96,6 +95,8 @@ object LiveNodes {
 }
 
 object Targets {
+  /** Settings of calls whose service was found to be there on this host. */
+  private val checked = ConcurrentHashMap.newKeySet[Call]()
   /** How long a node is waited for before a line says so. */
   val SilentSeconds = 2.0
   private val log = org.slf4j.LoggerFactory.getLogger("speed.spark")
@@ -107,6 +108,32 @@ final class Targets(live: LiveNodes, call: Call, check: () => Unit) {
   private val left = scala.collection.mutable.Set[(String, Int)]()
   private var seen: Seq[NodeInfo] = _
   private var fitting: Seq[Seq[NodeInfo]] = Nil
+
+  /** Once for each use on this host: the node is there, allows this one, and has the service. Waits for the node, but not
+   *  for one that has another key.
+   */
+  def checkService(): Unit = {
+    val use = call.copy(columns = None, promised = Nil, use = "")
+    while (!Targets.checked.contains(use)) {
+      val target = whyUnreadable().fold(take(_ => 0))(why => throw new UnknownNodeException(why))
+      try {
+        val there = live.node.services(target.name)
+        if (!there.contains(call.service)) {
+          val others = if (there.isEmpty) "none" else there.asScala.mkString(", ")
+          throw new ServiceNotFoundException(s"${target.name} has no service '${call.service}'; it has $others")
+        }
+        Targets.checked.add(use)
+      } catch { case _: NodeLeftException | _: UnknownNodeException => leave(target) } // another one, or the same started anew
+    }
+  }
+
+  /** What the registry says of an entry of the node that another key made; None where there is none such. */
+  private def whyUnreadable(): Option[String] = if (candidates().nonEmpty || call.node.contains("*")) None else
+    try { live.node.services(call.node); None } catch {
+      case error: UnknownNodeException if error.getMessage.contains("not authentic") =>
+        Some(s"no node '${call.node}' is there (after 0 s); ${error.getMessage}")
+      case _: SpeedException => None
+    }
 
   /** The node to ask now: one with the fewest calls under way. Waits for one to join, and soon says so. */
   def take(underWay: String => Int): NodeInfo = {

@@ -9,7 +9,7 @@ import javax.crypto.spec.SecretKeySpec;
 
 /**
  * ChaCha20-Poly1305 (RFC 8439) under one key, applied to whole envelopes: the 88 header bytes, nonce
- * included, are the associated data. libsodium where it can be loaded, else the JDK: the same bytes, slower.
+ * included, are the associated data. libsodium and libcrypto where they can be loaded, else the JDK: the same bytes, slower.
  */
 interface Aead {
     /** Seals in place: headers and payload stand at {@code at}, 16 bytes of room follow them. */
@@ -73,7 +73,7 @@ interface Aead {
         }
     }
 
-    /** libsodium on native memory; thread-safe. */
+    /** libsodium and libcrypto on native memory; thread-safe. */
     static final class SodiumAead implements Aead {
         private final Block key;
 
@@ -86,23 +86,15 @@ interface Aead {
             envelope.check(at, Limits.AAD_BYTES + payloadBytes + Limits.TAG_BYTES);
             long header = envelope.address + at;
             long payload = header + Limits.AAD_BYTES;
-            Sodium.crypto_aead_chacha20poly1305_ietf_encrypt(
-                    payload,
-                    0,
-                    payload,
-                    payloadBytes,
-                    header,
-                    Limits.AAD_BYTES,
-                    0,
-                    header + Header.NONCE_AT,
-                    key.address);
+            Libcrypto.seal(
+                    payload, payload, payloadBytes, header, Limits.AAD_BYTES, header + Header.NONCE_AT, key.address);
             Reference.reachabilityFence(this);
         }
 
         @Override
         public boolean open(Block envelope, int at, int payloadBytes, Block into) {
             envelope.check(at, Limits.AAD_BYTES + payloadBytes + Limits.TAG_BYTES);
-            into.check(0, payloadBytes); // which libsodium fills with zeros where the tag is wrong
+            into.check(0, payloadBytes); // which is filled with zeros where the tag is wrong
             return decrypted(into.address, envelope.address + at, payloadBytes);
         }
 
@@ -110,13 +102,13 @@ interface Aead {
         @Override
         public boolean openInPlace(Block envelope, int at, int payloadBytes) {
             envelope.check(at, Limits.AAD_BYTES + payloadBytes + Limits.TAG_BYTES);
-            return decrypted(0, envelope.address + at, payloadBytes)
+            return isAuthentic(envelope.address + at, payloadBytes)
                     && decrypted(envelope.address + at + Limits.AAD_BYTES, envelope.address + at, payloadBytes);
         }
 
-        private boolean decrypted(long into, long header, int payloadBytes) {
+        private boolean isAuthentic(long header, int payloadBytes) {
             int result = Sodium.crypto_aead_chacha20poly1305_ietf_decrypt(
-                    into,
+                    0,
                     0,
                     0,
                     header + Limits.AAD_BYTES,
@@ -125,8 +117,20 @@ interface Aead {
                     Limits.AAD_BYTES,
                     header + Header.NONCE_AT,
                     key.address);
-            Reference.reachabilityFence(this);
             return result == 0;
+        }
+
+        private boolean decrypted(long into, long header, int payloadBytes) {
+            boolean isAuthentic = Libcrypto.open(
+                    into,
+                    header + Limits.AAD_BYTES,
+                    payloadBytes,
+                    header,
+                    Limits.AAD_BYTES,
+                    header + Header.NONCE_AT,
+                    key.address);
+            Reference.reachabilityFence(this);
+            return isAuthentic;
         }
     }
 }

@@ -10,7 +10,7 @@ import speed.errors.WireException;
 
 /**
  * ChaCha20-Poly1305 of pieces of a file, each under a name that is authentic with it: nonce ‖ ciphertext ‖ tag.
- * libsodium where it can be loaded, else the JDK. Not thread-safe.
+ * libsodium and libcrypto where they can be loaded, else the JDK. Not thread-safe.
  */
 public final class PieceAead {
     /** What a piece is longer than its data. */
@@ -48,16 +48,8 @@ public final class PieceAead {
         }
         into.bytes.put(begin, data, from, count);
         into.check(at, OVERHEAD + count);
-        Sodium.crypto_aead_chacha20poly1305_ietf_encrypt(
-                into.address + begin,
-                0,
-                into.address + begin,
-                count,
-                named(name),
-                name.length,
-                0,
-                into.address + at,
-                nativeKey.address);
+        long place = into.address + begin;
+        Libcrypto.seal(place, place, count, named(name), name.length, into.address + at, nativeKey.address);
         return OVERHEAD + count;
     }
 
@@ -75,17 +67,14 @@ public final class PieceAead {
         int count = size - Limits.NONCE_BYTES;
         if (nativeKey != null) {
             sealed.check(at, size);
-            return Sodium.crypto_aead_chacha20poly1305_ietf_decrypt(
-                            sealed.address + begin,
-                            0,
-                            0,
-                            sealed.address + begin,
-                            count,
-                            named(name),
-                            name.length,
-                            sealed.address + at,
-                            nativeKey.address)
-                    == 0;
+            return Libcrypto.open(
+                    sealed.address + begin,
+                    sealed.address + begin,
+                    count - Limits.TAG_BYTES,
+                    named(name),
+                    name.length,
+                    sealed.address + at,
+                    nativeKey.address);
         }
         sealed.bytes.get(at, nonce);
         byte[] opened = transformed(Cipher.DECRYPT_MODE, sealed.copy(begin, count), 0, count, name);

@@ -11,7 +11,7 @@ import speed.errors.WireException;
 
 /**
  * The pieces of one payload in a slot: where each lies, and how it is sealed, ChaCha20-Poly1305 under a key that is used for
- * this payload only. libsodium where it can be loaded, else the JDK. Not thread-safe.
+ * this payload only. libsodium and libcrypto where they can be loaded, else the JDK. Not thread-safe.
  */
 public final class SlotPieces {
     /** Of every piece but the last, its tag included. */
@@ -75,8 +75,7 @@ public final class SlotPieces {
         }
         into.bytes.put(0, payload, dataAt(index), size);
         putNonce(index);
-        Sodium.crypto_aead_chacha20poly1305_ietf_encrypt(
-                into.address, 0, into.address, size, 0, 0, 0, secrets.address, secrets.address + KEY_AT);
+        Libcrypto.seal(into.address, into.address, size, 0, 0, secrets.address, secrets.address + KEY_AT);
         Reference.reachabilityFence(this);
         return size + Limits.TAG_BYTES;
     }
@@ -98,17 +97,8 @@ public final class SlotPieces {
         }
         scratch.check(0, size);
         putNonce(index);
-        boolean verified = Sodium.crypto_aead_chacha20poly1305_ietf_decrypt(
-                        scratch.address,
-                        0,
-                        0,
-                        sealed.address,
-                        size + Limits.TAG_BYTES,
-                        0,
-                        0,
-                        secrets.address,
-                        secrets.address + KEY_AT)
-                == 0;
+        boolean verified =
+                Libcrypto.open(scratch.address, sealed.address, size, 0, 0, secrets.address, secrets.address + KEY_AT);
         Reference.reachabilityFence(this);
         if (verified) {
             scratch.bytes.get(0, payload, dataAt(index), size);

@@ -7,6 +7,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.msgpack.core.MessageBufferPacker;
@@ -30,7 +31,13 @@ public final class Values {
     private static final MessagePack.PackerConfig CONFIG =
             new MessagePack.PackerConfig().withBufferSize(1024).withStr8FormatSupport(true);
 
+    private static final int COPIED_LATE_BYTES = 8 << 10;
+    /** The JVM makes no longer array. */
+    private static final int MOST_BYTES = Integer.MAX_VALUE - 8;
+
     private final MessageBufferPacker packer;
+    /** What was written before a large value, and the value itself, in turn. */
+    private final List<ByteBuffer> parts = new ArrayList<>();
     /** Items that lists and maps may still hold, inside each other or not. */
     private int itemsLeft = Limits.MAX_VALUE_ITEMS;
 
@@ -45,8 +52,9 @@ public final class Values {
      */
     public static byte[] encode(Object value, String what) {
         try (MessageBufferPacker packer = CONFIG.newBufferPacker()) {
-            new Values(packer).write(value, what, Limits.MAX_VALUE_DEPTH);
-            return packer.toByteArray();
+            Values values = new Values(packer);
+            values.write(value, what, Limits.MAX_VALUE_DEPTH);
+            return values.joined(what);
         } catch (IOException impossible) {
             throw new UncheckedIOException(impossible);
         }
@@ -97,13 +105,40 @@ public final class Values {
         } else if (value instanceof Column column) {
             ByteBuffer body = column.body();
             packer.packExtensionTypeHeader((byte) Limits.COLUMN_EXTENSION, body.remaining());
-            packer.addPayload(bytes(body));
+            writeBytes(body);
         } else if (value instanceof ByteBuffer buffer) {
-            packer.packBinaryHeader(buffer.remaining()).addPayload(bytes(buffer.duplicate()));
+            packer.packBinaryHeader(buffer.remaining());
+            writeBytes(buffer.duplicate());
         } else {
             return writeInteger(value, path);
         }
         return true;
+    }
+
+    /** Large ones are copied once, at the end. */
+    private void writeBytes(ByteBuffer data) throws IOException {
+        if (data.remaining() < COPIED_LATE_BYTES) {
+            packer.addPayload(bytes(data));
+            return;
+        }
+        parts.add(ByteBuffer.wrap(packer.toByteArray()));
+        packer.clear();
+        parts.add(data);
+    }
+
+    private byte[] joined(String what) {
+        byte[] last = packer.toByteArray();
+        if (parts.isEmpty()) {
+            return last;
+        }
+        parts.add(ByteBuffer.wrap(last));
+        long size = parts.stream().mapToLong(ByteBuffer::remaining).sum();
+        if (size > MOST_BYTES) {
+            throw new UnserialisableException(what + " takes more than " + MOST_BYTES + " bytes");
+        }
+        ByteBuffer all = ByteBuffer.allocate((int) size);
+        parts.forEach(all::put);
+        return all.array();
     }
 
     /** What a value of another type travels as. */

@@ -6,31 +6,45 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.util.Random;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import speed.errors.WireException;
 
-/** What is kept in segments is sealed by libsodium and by the JDK alike (G-14). */
+/** What is kept in segments is sealed by libsodium, libcrypto and the JDK alike (G-14). */
 class PieceAeadTest {
     private static final byte[] NAME = {1, 2, 3};
 
-    private final PieceAead sodium = new PieceAead(new byte[32], new Random(1)::nextBytes, true);
+    private final PieceAead libraries = new PieceAead(new byte[32], new Random(1)::nextBytes, true);
     private final PieceAead jdk = new PieceAead(new byte[32], new Random(1)::nextBytes, false);
 
-    @Test
-    void eachOpensWhatTheOtherSealedAndTheBytesAreTheSame() {
-        byte[] data = "0123456789".repeat(100).getBytes();
-        Block one = new Block(2000);
-        Block other = new Block(2000);
-        int size = sodium.seal(one, 7, data, 10, 900, NAME);
-        assertEquals(size, jdk.seal(other, 7, data, 10, 900, NAME));
+    /** Of each of the two libraries, and of the least that libcrypto is given. */
+    @ParameterizedTest
+    @ValueSource(ints = {900, Libcrypto.LEAST_BYTES - 1, Libcrypto.LEAST_BYTES, 70_000})
+    void eachOpensWhatTheOtherSealedAndTheBytesAreTheSame(int bytes) {
+        byte[] data = "0123456789".repeat(bytes / 10 + 2).getBytes();
+        Block one = new Block(bytes + 100);
+        Block other = new Block(bytes + 100);
+        int size = libraries.seal(one, 7, data, 10, bytes, NAME);
+        assertEquals(size, jdk.seal(other, 7, data, 10, bytes, NAME));
         assertArrayEquals(one.copy(7, size), other.copy(7, size));
-        byte[] opened = one.copy(jdk.open(one, 7, size, NAME), 900);
-        assertArrayEquals(opened, other.copy(sodium.open(other, 7, size, NAME), 900));
+        byte[] opened = one.copy(jdk.open(one, 7, size, NAME), bytes);
+        assertArrayEquals(opened, other.copy(libraries.open(other, 7, size, NAME), bytes));
         assertEquals("0123", new String(opened, 0, 4));
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {10, Libcrypto.LEAST_BYTES})
+    void whatIsNotAuthenticIsNotOpenedInPart(int bytes) {
+        Block block = new Block(bytes + 100);
+        int size = libraries.seal(block, 0, "0123456789".repeat(bytes / 10 + 1).getBytes(), 0, bytes, NAME);
+        block.bytes.put(size - 1, (byte) (block.bytes.get(size - 1) ^ 1));
+        assertThrows(WireException.class, () -> libraries.open(block, 0, size, NAME));
+        assertArrayEquals(new byte[bytes], block.copy(Limits.NONCE_BYTES, bytes));
     }
 
     @Test
     void anotherNameOrAnAlteredByteIsRefused() {
-        for (PieceAead aead : new PieceAead[] {sodium, jdk}) {
+        for (PieceAead aead : new PieceAead[] {libraries, jdk}) {
             Block block = new Block(100);
             int size = aead.seal(block, 0, new byte[10], 0, 10, NAME);
             assertThrows(WireException.class, () -> aead.open(block, 0, size, new byte[] {1, 2, 4}));

@@ -22,6 +22,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
+import speed.columns.Column;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 
@@ -187,6 +188,29 @@ class ValuesTest {
         assertEquals(1.5, ValueReader.decode(Values.encode(1.5f, "value"), "value"));
         BigInteger most = BigInteger.ONE.shiftLeft(64).subtract(BigInteger.ONE);
         assertEquals(most, ValueReader.decode(Values.encode(most, "value"), "value"));
+    }
+
+    /** Columns and views of large bytes are copied once, behind what was written before them. */
+    @Test
+    void largeValuesStandWhereTheyWereAmongSmallOnes() {
+        double[] rows = new double[5000];
+        Arrays.setAll(rows, row -> row / 3.0);
+        ByteBuffer bytes = ByteBuffer.allocate(100_000).putInt(50_000, 7).position(1);
+        Map<String, Object> sent = new LinkedHashMap<>();
+        sent.put("first", 1L);
+        sent.put("column", Column.of(rows));
+        sent.put("other", Column.of(rows));
+        sent.put("between", List.of("text", Column.of(1.0)));
+        sent.put("bytes", bytes.asReadOnlyBuffer());
+        sent.put("last", "end");
+        Map<Object, Object> read = ValueReader.decodeMap(Values.encode(sent, "value"), "value");
+        assertEquals(List.copyOf(sent.keySet()), List.copyOf(read.keySet()));
+        assertEquals(sent.get("column"), read.get("column"));
+        assertEquals(sent.get("other"), read.get("other"));
+        assertEquals(sent.get("between"), read.get("between"));
+        assertArrayEquals(Arrays.copyOfRange(bytes.array(), 1, 100_000), (byte[]) read.get("bytes"));
+        assertEquals("end", read.get("last"));
+        assertEquals(99_999, bytes.remaining());
     }
 
     /** W-15: other languages have no years beyond. */
