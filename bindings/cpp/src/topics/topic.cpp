@@ -12,7 +12,7 @@ namespace speed {
 
 namespace {
 
-using engine::in_seconds;
+using engine::duration_of;
 
 constexpr std::size_t batch_messages = 1000;
 constexpr std::size_t batch_bytes = 4 << 20;
@@ -158,7 +158,7 @@ Consumer Topic::consumer(const std::string& subscription, const ConsumerOptions&
   if (!options.durable) terms.set("durable", false);
   std::string name = options.name.empty() ? own_name() : options.name;
   return Consumer(std::make_shared<engine::TopicConsumer>(host_, subscription, std::move(name), std::move(terms),
-                                                          options.prefetch, in_seconds("timeout", options.timeout)));
+                                                          options.prefetch, duration_of("timeout", options.timeout)));
 }
 
 Reader Topic::reader(const Start& start, const ReaderOptions& options) const {
@@ -169,8 +169,8 @@ Reader Topic::reader(const Start& start, const ReaderOptions& options) const {
 
 namespace {
 
-std::optional<double> bound(std::optional<Seconds> timeout) {
-  return timeout ? std::optional(in_seconds("timeout", *timeout)) : std::nullopt;
+std::optional<Duration> bound(std::optional<Seconds> timeout) {
+  return timeout ? std::optional(duration_of("timeout", *timeout)) : std::nullopt;
 }
 
 }  // namespace

@@ -46,22 +46,22 @@ bool is_away(Ask ask) {
 }  // namespace
 
 TopicConsumer::TopicConsumer(std::shared_ptr<const TopicHost> host, std::string subscription, std::string name,
-                             Map terms, std::size_t prefetch, double wait_seconds)
+                             Map terms, std::size_t prefetch, Duration wait)
     : host_(std::move(host)),
       subscription_(std::move(subscription)),
       name_(std::move(name)),
       terms_(std::move(terms)),
       prefetch_(prefetch) {
-  join_within(wait_seconds);
+  join_within(wait);
 }
 
 Map TopicConsumer::who() const { return {{"subscription", subscription_}, {"consumer", name_}}; }
 
 // --- joining ---
 
-void TopicConsumer::join_within(double seconds) {
-  const double ends = fs::monotonic_seconds() + seconds;
-  while (fs::monotonic_seconds() < ends) {
+void TopicConsumer::join_within(Duration wait) {
+  const TimePoint ends = fs::monotonic_now() + wait;
+  while (fs::monotonic_now() < ends) {
     const bool is_host_away = is_away([this] {
       lock_.assume_held();
       join();
@@ -96,28 +96,28 @@ void TopicConsumer::join_again() {
 
 // --- receiving ---
 
-std::optional<TopicMessage> TopicConsumer::receive(std::optional<double> timeout_seconds) {
-  const double began = fs::monotonic_seconds();
+std::optional<TopicMessage> TopicConsumer::receive(std::optional<Duration> timeout) {
+  const TimePoint began = fs::monotonic_now();
   const MutexLock guard(lock_);
   while (!is_closing()) {
     if (auto message = next()) return message;
-    const double asked = fs::monotonic_seconds();
-    const double left = timeout_seconds ? began + *timeout_seconds - asked : topic_wait_seconds;
+    const TimePoint asked = fs::monotonic_now();
+    const Duration left = timeout ? began + *timeout - asked : topic_wait;
     if (!waiting_.empty()) {
       begin();
       if (begun_ > 0) continue;
-    } else if (fetch(std::clamp(left, 0.0, topic_wait_seconds))) {
+    } else if (fetch(std::clamp(left, Duration::zero(), topic_wait))) {
       continue;
     }
-    const double now = fs::monotonic_seconds();
-    if (timeout_seconds && now >= began + *timeout_seconds) return std::nullopt;
-    if (now - asked < topic_pause_seconds && topic_pause_seconds < left) pause();
+    const TimePoint now = fs::monotonic_now();
+    if (timeout && now >= began + *timeout) return std::nullopt;
+    if (now - asked < topic_pause && topic_pause < left) pause();
   }
   return std::nullopt;
 }
 
 std::optional<TopicMessage> TopicConsumer::next() {
-  if (begun_ == 0 || fs::monotonic_seconds() > fresh_until_) return std::nullopt;
+  if (begun_ == 0 || fs::monotonic_now() > fresh_until_) return std::nullopt;
   const std::int64_t told = told_epoch_;
   if (told != -1 && told != waiting_.front().epoch) return std::nullopt;
   --begun_;
@@ -136,11 +136,11 @@ void TopicConsumer::ask_joined(Ask ask) {
   }
 }
 
-bool TopicConsumer::fetch(double seconds) {
-  const Seconds timeout(seconds + topic_grace_seconds);
+bool TopicConsumer::fetch(Duration wait) {
+  const Duration timeout = wait + topic_grace;
   ask_joined([&] {
     lock_.assume_held();
-    take(host_->ask("receive", question(seconds), timeout));
+    take(host_->ask("receive", question(wait), timeout));
   });
   return !waiting_.empty();
 }
@@ -155,7 +155,7 @@ void TopicConsumer::begin() {
   begun_ = 0;
   ask_joined([&] {
     lock_.assume_held();
-    begun(host_->ask("begin", question, Seconds(topic_grace_seconds)), asked);
+    begun(host_->ask("begin", question, topic_grace), asked);
   });
 }
 
@@ -172,14 +172,14 @@ void TopicConsumer::begun(const Value& answer, std::size_t asked) {
   const auto rest = std::remove_if(waiting_.begin(), end, is_gone);
   begun_ = static_cast<std::size_t>(rest - waiting_.begin());
   waiting_.erase(rest, end);
-  fresh_until_ = fs::monotonic_seconds() + topic_fresh_seconds;
+  fresh_until_ = fs::monotonic_now() + topic_fresh_time;
 }
 
-Map TopicConsumer::question(double seconds) const {
+Map TopicConsumer::question(Duration wait) const {
   Map asked = who();
   asked.set("most", prefetch_);
   asked.set("got", got_);
-  asked.set("wait_ms", static_cast<std::int64_t>(seconds * 1000));
+  asked.set("wait_ms", std::chrono::duration_cast<std::chrono::milliseconds>(wait).count());
   asked.set("begin", 1);
   return asked;
 }
@@ -191,7 +191,7 @@ void TopicConsumer::take(const Value& answer) {
   begun_ = std::min<std::size_t>(1, waiting_.size());
   window_ = 1;
   told_epoch_ = -1;
-  fresh_until_ = fs::monotonic_seconds() + topic_fresh_seconds;
+  fresh_until_ = fs::monotonic_now() + topic_fresh_time;
 }
 
 // --- settling ---
@@ -246,7 +246,7 @@ bool TopicConsumer::is_closing() const {
 
 void TopicConsumer::pause() {
   UniqueLock guard(closing_lock_);
-  closed_.wait_for(guard, Seconds(topic_pause_seconds), [this]() SPEED_REQUIRES(closing_lock_) { return closing_; });
+  closed_.wait_for(guard, topic_pause, [this]() SPEED_REQUIRES(closing_lock_) { return closing_; });
 }
 
 void TopicConsumer::close() {
@@ -265,7 +265,7 @@ void TopicConsumer::leave(const Array& unseen) noexcept {
   try {
     Map asked = who();
     asked.set("unseen", unseen);
-    host_->ask("leave", asked, Seconds(topic_grace_seconds));
+    host_->ask("leave", asked, topic_grace);
   } catch (const std::exception&) {  // a host that is away knows no consumers when it is back
   }
 }

@@ -1,6 +1,7 @@
 #include "topics/topic_host.hpp"
 
 #include "engine/call/calling.hpp"
+#include "engine/span.hpp"
 #include "fs/clock.hpp"
 #include "wire/value/topic_record.hpp"
 #include "wire/value/value_codec.hpp"
@@ -47,7 +48,7 @@ Value TopicHost::ask(const std::string& service, const Map& arguments, Seconds t
   std::vector<Member> asked{{"topic", topic_}};
   asked.insert(asked.end(), arguments.begin(), arguments.end());
   const Map all = Map::from_pairs(std::move(asked));
-  const double ends = fs::monotonic_seconds() + std::min(timeout.count(), topic_grace_seconds);
+  const TimePoint ends = fs::monotonic_now() + std::min(duration_of("timeout", timeout), topic_grace);
   for (;;) {
     node_->check_usable();
     try {
@@ -59,9 +60,9 @@ Value TopicHost::ask(const std::string& service, const Map& arguments, Seconds t
 }
 
 // False if the host goes on so: then it never allowed this node, or does no more.
-bool TopicHost::allows_again(double ends) const {
-  const double left = ends - fs::monotonic_seconds();
-  if (left <= 0 || allows_others()) return false;
+bool TopicHost::allows_again(TimePoint ends) const {
+  const Duration left = ends - fs::monotonic_now();
+  if (left <= Duration::zero() || allows_others()) return false;
   try {
     node_->wait_for(host_, left);
     return true;

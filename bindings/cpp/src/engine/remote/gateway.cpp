@@ -128,7 +128,7 @@ class GatewayPeer final : public Peer {
 
   void start(const std::string& service, const Map& arguments, const CallOptions& options,
              core::Completion completion) const override {
-    const double timeout = in_seconds("timeout", options.timeout);
+    const Duration timeout = duration_of("timeout", options.timeout);
     const Map asked = asking(service, arguments);
     try {
       start_call(node_, {wire::gateway_node, "call", asked, timeout, options.traceparent}, options.stop,
@@ -152,7 +152,7 @@ class GatewayPeer final : public Peer {
 
   // Some in a question.
   void send_all(const std::vector<Value>& payloads, const SendOptions& options) const override {
-    const double deadline = fs::monotonic_seconds() + in_seconds("timeout", options.timeout);
+    const TimePoint deadline = fs::monotonic_now() + duration_of("timeout", options.timeout);
     Array messages;
     std::size_t bytes = 0;
     SendOptions rest = options;
@@ -162,7 +162,7 @@ class GatewayPeer final : public Peer {
       messages.push_back(encoded(payload, fields, options));
       bytes += messages.back().get_if<Bytes>()->size();
       if (!is_full(messages.size(), bytes) && &payload != &payloads.back()) continue;
-      rest.timeout = Seconds(std::max(0.0, deadline - fs::monotonic_seconds()));
+      rest.timeout = std::max(Duration::zero(), deadline - fs::monotonic_now());
       hand_over(std::exchange(messages, {}), rest);
       bytes = 0;
     }

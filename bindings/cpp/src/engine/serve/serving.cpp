@@ -119,10 +119,10 @@ void Serving::refuse_replaced(const LanePtr& lane, const fs::Received& received,
 }
 
 // When it is over on the clock of this process; a clock that people set decides only between hosts (S-4).
-double Serving::deadline_of(const wire::Deadline& deadline) const {
+TimePoint Serving::deadline_of(const wire::Deadline& deadline) const {
   const bool is_here = deadline.boot_id == context_.registry->observer().boot_id;
   const std::int64_t left_ms = is_here ? deadline.boot_ms - fs::boot_ms() : deadline.unix_ms - fs::unix_ms();
-  return fs::monotonic_seconds() + static_cast<double>(left_ms) / 1000;
+  return fs::monotonic_now() + std::chrono::milliseconds(left_ms);
 }
 
 // Tells the caller of a request that was not accepted, if its id can be read (S-2). Who reads never waits: a full inbox
@@ -136,7 +136,7 @@ void Serving::reject(const std::string& source, const fs::Received& received, st
   const ByteView one = reply.view();
   try {
     links_.open(source, wire::generation_of(received.header.sequence))
-        ->send({wire::EnvelopeType::spc_response, wire::flag_reply, {&one, 1}, 0, true});
+        ->send({wire::EnvelopeType::spc_response, wire::flag_reply, {&one, 1}, {}, true});
   } catch (const std::exception&) {
     context_.stats.count(core::counters::answers_undelivered);
   }
@@ -145,7 +145,7 @@ void Serving::reject(const std::string& source, const fs::Received& received, st
 // --- on a worker ---
 
 void Serving::serve(const ServedRequestPtr& asked) {
-  const double began = fs::monotonic_seconds();
+  const TimePoint began = fs::monotonic_now();
   std::string error;
   wire::Buffer reply = answer(asked, error);
   workers_.begun();  // where it did not come to that
@@ -161,7 +161,7 @@ void Serving::serve(const ServedRequestPtr& asked) {
                   asked->key});
     if (is_large) answers_.flush(true);
   }
-  if (asked->entered) context_.stats.served(asked->head.service, fs::monotonic_seconds() - began, error);
+  if (asked->entered) context_.stats.served(asked->head.service, fs::monotonic_now() - began, error);
 }
 
 // Steps 3 to 9; whatever fails, there is one answer. `error` is the code of what went wrong, for the stats.
@@ -188,7 +188,7 @@ std::optional<Response> Serving::unwanted(ServedRequest& asked) const {
   if (asked.withdrawn || asked.forgotten || is_abandoned(asked)) {
     return never_begun("WITHDRAWN", "it was withdrawn: nothing ran");
   }
-  if (fs::monotonic_seconds() < asked.deadline) return std::nullopt;
+  if (fs::monotonic_now() < asked.deadline) return std::nullopt;
   return never_begun("TIMEOUT", "the deadline of '" + asked.head.service + "' passed while queued: allow it more time");
 }
 

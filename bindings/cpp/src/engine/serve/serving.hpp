@@ -8,6 +8,7 @@
 #include "core/service_table.hpp"
 #include "engine/serve/answers.hpp"
 #include "engine/threads/workers.hpp"
+#include "wire/time.hpp"
 #include "wire/value/spc.hpp"
 
 namespace speed::engine {
@@ -35,7 +36,7 @@ class Serving {
   struct ServedRequest;
   using ServedRequestPtr = std::shared_ptr<ServedRequest>;
 
-  double deadline_of(const wire::Deadline& deadline) const;
+  TimePoint deadline_of(const wire::Deadline& deadline) const;
   void admit(const ServedRequestPtr& asked, const fs::Received& received);
   void take_over(const ServedRequestPtr& asked);
   void refuse_replaced(const LanePtr& lane, const fs::Received& received, std::uint32_t generation);

@@ -21,7 +21,7 @@ namespace speed::fs {
 namespace {
 
 constexpr std::size_t max_bytes = 4096;
-constexpr double lock_seconds = 10;  // how long a change of the file by another process is waited for
+constexpr Duration lock_timeout = 10s;  // how long a change of the file by another process is waited for
 constexpr mode_t group_reads = 0640;
 
 std::string environment(const char* name) {
@@ -104,7 +104,7 @@ void put(const std::string& path, const std::vector<wire::Key>& keys) {
 
 // The lock of a key file, held as long as it is changed; the same that Python and Java take.
 Lock alone_with(const std::string& path, const std::string& target) {
-  std::optional<Lock> lock = Lock::take(wire::lock_beside(target), lock_seconds);
+  std::optional<Lock> lock = Lock::take(wire::lock_beside(target), lock_timeout);
   if (!lock) throw KeyFileError("another process changes " + path + ": try again when it is done");
   return std::move(*lock);
 }
@@ -158,7 +158,7 @@ bool ensure_key_file(const std::string& path, const std::vector<wire::Key>& keys
 
 namespace {
 
-constexpr double pause_seconds = 1.0;  // between two looks that others can bring about
+constexpr Duration look_pause = 1s;  // between two looks that others can bring about
 
 }  // namespace
 
@@ -169,7 +169,7 @@ KeySource::KeySource(const std::string& path)
 
 std::string KeySource::look() {
   const MutexLock guard(lock_);
-  next_ = monotonic_seconds() + pause_seconds;
+  next_look_ = monotonic_now() + look_pause;
   try {
     keyring_.take(read_key_file(path_));
   } catch (const KeyFileError& error) {
@@ -181,7 +181,7 @@ std::string KeySource::look() {
 }
 
 void KeySource::look_soon() {
-  if (monotonic_seconds() >= next_) look();
+  if (monotonic_now() >= next_look_.load()) look();
 }
 
 }  // namespace speed::fs

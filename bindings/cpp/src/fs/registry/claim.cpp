@@ -220,8 +220,8 @@ void Claims::remove_older(std::uint32_t generation) const {
 
 namespace {
 
-constexpr std::chrono::milliseconds watch_pause{50};  // another host's heartbeat cannot be waited for in any other way
-constexpr std::chrono::milliseconds sweep_pause{5};  // a sweeper is done within milliseconds, and nothing tells
+constexpr Duration watch_pause = 50ms;  // another host's heartbeat cannot be waited for in any other way
+constexpr Duration sweep_pause = 5ms;  // a sweeper is done within milliseconds, and nothing tells
 constexpr std::int64_t unclear_lease_ms = 30'000;  // how long a claim that tells nothing of its maker is respected
 // By far longer than sweeping takes: on another host, whoever waits so long takes the name.
 constexpr std::int64_t sweeping_lease_ms = 600'000;
@@ -365,9 +365,9 @@ class Claiming {
 
   // It is not pushed aside, for it would remove what its successor makes.
   void wait_for_sweeper(std::uint32_t generation, const Claimant& claimant) const {
-    const double until = monotonic_seconds() + waiting_.sweep_seconds;
+    const TimePoint until = monotonic_now() + waiting_.sweep_timeout;
     while (claims_.newest() == generation && claimant.holds(registry_.observer(), monotonic_ms())) {
-      if (monotonic_seconds() >= until) {
+      if (monotonic_now() >= until) {
         throw NameTakenError("process " + std::to_string(claimant.identity.pid) + " is removing what is left of '" +
                              name_ + "': try again later");
       }
@@ -443,9 +443,9 @@ std::uint32_t forgotten_up_to(const std::string& root, const std::string& name, 
 }
 
 void raise_floor(const std::string& root, const std::string& name, std::uint32_t generation,
-                 const wire::Keyring& keyring, double seconds) {
+                 const wire::Keyring& keyring, Duration lock_timeout) {
   const std::string path = wire::floor_lock_path(root);
-  const std::optional<Lock> lock = Lock::take(path, seconds);
+  const std::optional<Lock> lock = Lock::take(path, lock_timeout);
   if (!lock) throw StorageError(path + " is held by another process: nothing was forgotten");
   wire::Floors floors = read_floors(root, keyring.registry_keys());
   std::uint32_t& floor = floors[bucket_of(name)];
@@ -458,7 +458,7 @@ void seal_floor_anew(const std::string& root, const wire::Keyring& keyring) {
   try {
     read_floors(root, {keyring.registry_keys().front()});
   } catch (const WireError&) {
-    if (const std::optional<Lock> lock = Lock::take(wire::floor_lock_path(root), floor_lock_seconds)) {
+    if (const std::optional<Lock> lock = Lock::take(wire::floor_lock_path(root), floor_lock_timeout)) {
       write_floors(root, read_floors(root, keyring.registry_keys()), keyring.registry_keys().front());
     }
   }

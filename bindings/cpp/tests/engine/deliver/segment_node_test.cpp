@@ -24,7 +24,7 @@ class Opened {
   explicit Opened(std::shared_ptr<engine::Runtime> runtime) : runtime_(std::move(runtime)) { runtime_->start(); }
   Opened(const Opened&) = delete;
   Opened& operator=(const Opened&) = delete;
-  ~Opened() { runtime_->leave(10); }
+  ~Opened() { runtime_->leave(10s); }
 
   void wait_for(const std::string& target) { runtime_->wait_for(target, 10); }
 

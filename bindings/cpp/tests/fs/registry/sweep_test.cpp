@@ -307,7 +307,7 @@ TEST_F(SweepTest, who_starts_waits_for_a_sweeper_and_then_begins_r_5) {
 TEST_F(SweepTest, a_sweeper_that_does_not_end_is_not_pushed_aside_r_5) {
   const Hold hold(registry_, "worker");
   const Claimant claimant{.identity = registry_.observer(), .lease_ms = 30'000};
-  EXPECT_THROW(win(registry_, "worker", claimant, {.sweep_seconds = 0.02}), NameTakenError);
+  EXPECT_THROW(win(registry_, "worker", claimant, {.sweep_timeout = 20ms}), NameTakenError);
   EXPECT_THROW(Hold(registry_, "worker"), NameTakenError);
 }
 

@@ -16,8 +16,8 @@ namespace {
 using segment::Segment;
 
 constexpr std::size_t segment_size = 3 * (32 << 10) + 64;  // some blocks and a bit
-constexpr double begun = 100;
-constexpr double received = 101;
+constexpr WallTime begun(100s);
+constexpr WallTime received(101s);
 
 wire::Key counting_key(std::size_t first) {
   wire::Key key;
