@@ -102,9 +102,9 @@ void Registrar::begin_watching() {
 
 void Registrar::run() {
   TimePoint next_heartbeat = fs::monotonic_now() + heartbeat_;
-  bool told = false;
+  bool counted = false;
   while (!context_.life.has_ended()) {
-    if (watch_.is_polling() && !std::exchange(told, true)) context_.stats.count(core::counters::registry_polled);
+    if (watch_.is_polling() && !std::exchange(counted, true)) context_.stats.count(core::counters::registry_polled);
     const Duration pause = watch_.is_polling() ? poll_period : liveness_period;  // inotify's limits are low
     watch_.wait(std::max(Duration::zero(), std::min(pause, next_heartbeat - fs::monotonic_now())));
     if (context_.life.has_ended()) return;

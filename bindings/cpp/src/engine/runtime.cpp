@@ -43,9 +43,9 @@ void within(const char* option, std::uint64_t value, std::uint64_t least, std::o
 
 void seconds_within(const char* option, Seconds value, double least, double most) {
   if (value.count() >= least && value.count() <= most) return;
-  std::ostringstream told;
-  told << option << " is " << value.count() << " s; use " << least << " to " << most << " s";
-  throw ConfigurationError(told.str());
+  std::ostringstream text;
+  text << option << " is " << value.count() << " s; use " << least << " to " << most << " s";
+  throw ConfigurationError(text.str());
 }
 
 void check(const std::string& name, const NodeOptions& options) {
@@ -94,7 +94,7 @@ Runtime::Runtime(std::size_t size)
     context.registration->replaced(why);
     registrar->look_at_lease();
   };
-  context.unheard = [this](const std::string& target) { protocol->nobody_hears(target); };
+  context.unheard = [this](const std::string& target) { protocol->has_no_reader(target); };
 }
 
 std::shared_ptr<Runtime> Runtime::make(const std::string& name, const NodeOptions& options) {
@@ -192,9 +192,9 @@ void Runtime::start() {
 void Runtime::begin() {
   const auto left = [this](const std::string& name) {
     protocol->node_left(name);
-    sweeper->heard(name);
+    sweeper->note_gone(name);
   };
-  context.lane_removed = [this](const std::string& source) { sweeper->heard(source); };
+  context.lane_removed = [this](const std::string& source) { sweeper->note_gone(source); };
   context.life.start();
   dispatch_ = std::make_unique<Dispatch>(
       Dispatch::Parts{context, links, calls, serving, delivery, introspection, workers, answers, *dead}, left);
@@ -391,9 +391,9 @@ NodeInfo Runtime::wait_for(const std::string& target, Duration timeout) {
                                              : "does not allow '" + context.name + "'";
     context.registry->check_there();
     context.registry->check_readable(target);
-    std::ostringstream told;
-    told << '\'' << target << "' " << why << " after " << in_seconds(timeout) << " s";
-    throw UnknownNodeError(told.str());
+    std::ostringstream text;
+    text << '\'' << target << "' " << why << " after " << in_seconds(timeout) << " s";
+    throw UnknownNodeError(text.str());
   }
 }
 
@@ -455,22 +455,22 @@ bool Runtime::send_message(const std::string& target, const segment::Source& mes
   return waiting;
 }
 
-void Runtime::encode(const Value& payload, const wire::MessageFields& fields, const Protection& asked,
+void Runtime::encode(const Value& payload, const wire::MessageFields& fields, const Protection& protection,
                      wire::Buffer& out) const {
-  if (!protects(asked)) return wire::encode_message(payload, fields, out);
-  if (context.guard != nullptr) return context.guard->write(payload, fields, asked, out);
-  message::Guard({}, context.name).write(payload, fields, asked, out);  // it has no keys, and says so
+  if (!protects(protection)) return wire::encode_message(payload, fields, out);
+  if (context.guard != nullptr) return context.guard->write(payload, fields, protection, out);
+  message::Guard({}, context.name).write(payload, fields, protection, out);  // it has no keys, and says so
 }
 
 void Runtime::encode(std::string_view media_type, wire::Buffer content, const wire::MessageFields& fields,
-                     const Protection& asked, wire::Buffer& out) const {
-  if (!protects(asked)) return wire::encode_message(media_type, content.view(), fields, out);
-  if (context.guard != nullptr) return context.guard->write(media_type, std::move(content), fields, asked, out);
-  message::Guard({}, context.name).write(media_type, std::move(content), fields, asked, out);
+                     const Protection& protection, wire::Buffer& out) const {
+  if (!protects(protection)) return wire::encode_message(media_type, content.view(), fields, out);
+  if (context.guard != nullptr) return context.guard->write(media_type, std::move(content), fields, protection, out);
+  message::Guard({}, context.name).write(media_type, std::move(content), fields, protection, out);
 }
 
-bool Runtime::protects(const Protection& asked) const {
-  return context.guard == nullptr ? message::asks(asked) : context.guard->protects(asked);
+bool Runtime::protects(const Protection& protection) const {
+  return context.guard == nullptr ? message::asks(protection) : context.guard->protects(protection);
 }
 
 wire::MessageFields Runtime::fields_of(const SendOptions& options) {

@@ -32,11 +32,11 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   // Throws for a payload that is too large to be protected; an audit tells of it.
   [[noreturn]] void refuse_large(const SendOptions& options);
   // Appends one message, protected if it is to be.
-  void encode(const Value& payload, const wire::MessageFields& fields, const Protection& asked,
+  void encode(const Value& payload, const wire::MessageFields& fields, const Protection& protection,
               wire::Buffer& out) const;
   void encode(std::string_view media_type, wire::Buffer content, const wire::MessageFields& fields,
-              const Protection& asked, wire::Buffer& out) const;
-  bool protects(const Protection& asked) const;
+              const Protection& protection, wire::Buffer& out) const;
+  bool protects(const Protection& protection) const;
   wire::MessageFields fields_of(const SendOptions& options);  // with id, time and the trace at hand
   void stamp(wire::MessageFields& fields);                    // a new id and the present time
 

@@ -31,7 +31,7 @@ Sweeper::Sweeper(Context& context, Duration lease, bool ephemeral, std::function
       next_round_(fs::monotonic_now() + uniform(Duration::zero(), ephemeral ? lease : std::min(first_round, lease))),
       leftovers_(*context.registry, untouched_time) {}
 
-void Sweeper::heard(const std::string& name) {
+void Sweeper::note_gone(const std::string& name) {
   const MutexLock guard(lock_);
   if (gone_.size() < max_gone) gone_.insert(name);
 }

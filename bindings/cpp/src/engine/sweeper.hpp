@@ -20,7 +20,7 @@ class Sweeper {
   Sweeper(Context& context, Duration lease, bool ephemeral, std::function<void()> each_lease);
 
   // A node is gone, or its lane is: if its name does not come back, it is forgotten soon.
-  void heard(const std::string& name);
+  void note_gone(const std::string& name);
   void turn();  // sweeps for a short time; what is left is for the next turns
 
  private:

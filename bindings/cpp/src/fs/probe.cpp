@@ -62,12 +62,12 @@ Duration late(const std::string& path) {
 
 // What a filesystem says that has none. Anything else that fails tells nothing of the filesystem, and a node must not
 // poll for life because of it.
-bool says_none(int error) { return error == EPERM || error == EOPNOTSUPP || error == ENOSYS; }
+bool has_none(int error) { return error == EPERM || error == EOPNOTSUPP || error == ENOSYS; }
 
 bool has_fifos(const std::string& path) {
   const std::string name = wire::child_path(path, unique_name("fifo"));
   if (mkfifo(name.c_str(), 0600) == 0) return unlink(name.c_str()), true;
-  if (says_none(errno)) return false;
+  if (has_none(errno)) return false;
   throw RootError("cannot use the root " + path + ": " + std::generic_category().message(errno) +
                   "; choose another, or see `speed root doctor`");
 }

@@ -150,7 +150,7 @@ ByteView held_bytes(const Message& message) { return engine::MessageAccess::arri
 std::size_t encoded_size(const Message& message) { return engine::MessageAccess::arrival(message)->large->size(); }
 bool is_finished(const Message& message) { return engine::MessageAccess::arrival(message)->finished; }
 bool is_large(const Message& message) { return engine::MessageAccess::arrival(message)->large != nullptr; }
-bool says_only_publisher(const Message& message) {
+bool has_only_publisher(const Message& message) {
   return engine::MessageAccess::arrival(message)->view.security().says_only_publisher();
 }
 

@@ -54,10 +54,10 @@ struct Publisher {
 
 // Publishes by one write; appends what came of each.
 void publish(const engine::TopicHost& host, Array messages, const Publisher& publisher, std::vector<Kept>& kept) {
-  Map asked{{"messages", std::move(messages)}};
-  if (!publisher.producer.empty()) asked.set("producer", publisher.producer);
-  if (!publisher.owner.empty()) asked.set("owner", publisher.owner);
-  const Value answer = host.ask("publish", asked, publisher.timeout);
+  Map question{{"messages", std::move(messages)}};
+  if (!publisher.producer.empty()) question.set("producer", publisher.producer);
+  if (!publisher.owner.empty()) question.set("owner", publisher.owner);
+  const Value answer = host.ask("publish", question, publisher.timeout);
   const std::size_t first = kept.size();
   for (const auto offset : engine::answered<std::vector<std::int64_t>>(answer, "offsets")) {
     kept.push_back({offset, offset < 0});

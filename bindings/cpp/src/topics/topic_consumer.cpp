@@ -73,9 +73,9 @@ void TopicConsumer::join_within(Duration wait) {
 }
 
 void TopicConsumer::join() {
-  Map asked = who();
-  for (const Member& term : terms_) asked.set(term.key, term.value);
-  host_->ask("subscribe", asked);
+  Map arguments = who();
+  for (const Member& term : terms_) arguments.set(term.key, term.value);
+  host_->ask("subscribe", arguments);
   got_ = 0;  // what was not handed out comes again
   begun_ = 0;
   waiting_.clear();
@@ -101,8 +101,8 @@ std::optional<TopicMessage> TopicConsumer::receive(std::optional<Duration> timeo
   const MutexLock guard(lock_);
   while (!is_closing()) {
     if (auto message = next()) return message;
-    const TimePoint asked = fs::monotonic_now();
-    const Duration left = timeout ? began + *timeout - asked : topic_wait;
+    const TimePoint round_began = fs::monotonic_now();
+    const Duration left = timeout ? began + *timeout - round_began : topic_wait;
     if (!waiting_.empty()) {
       begin();
       if (begun_ > 0) continue;
@@ -111,15 +111,15 @@ std::optional<TopicMessage> TopicConsumer::receive(std::optional<Duration> timeo
     }
     const TimePoint now = fs::monotonic_now();
     if (timeout && now >= began + *timeout) return std::nullopt;
-    if (now - asked < topic_pause && topic_pause < left) pause();
+    if (now - round_began < topic_pause && topic_pause < left) pause();
   }
   return std::nullopt;
 }
 
 std::optional<TopicMessage> TopicConsumer::next() {
   if (begun_ == 0 || fs::monotonic_now() > fresh_until_) return std::nullopt;
-  const std::int64_t told = told_epoch_;
-  if (told != -1 && told != waiting_.front().epoch) return std::nullopt;
+  const std::int64_t epoch = acknowledged_epoch_;
+  if (epoch != -1 && epoch != waiting_.front().epoch) return std::nullopt;
   --begun_;
   TopicMessage message = std::move(waiting_.front());
   waiting_.pop_front();
@@ -147,27 +147,27 @@ bool TopicConsumer::fetch(Duration wait) {
 
 void TopicConsumer::begin() {
   window_ = begun_ > 0 ? 1 : std::min(2 * window_, topic_most_begun);
-  const std::size_t asked = std::min(std::max(window_, begun_), waiting_.size());
+  const std::size_t count = std::min(std::max(window_, begun_), waiting_.size());
   Map question = who();
   question.set("lane", waiting_.front().lane);
   question.set("epoch", waiting_.front().epoch);
-  question.set("offsets", offsets_of({waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(asked)}));
+  question.set("offsets", offsets_of({waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count)}));
   begun_ = 0;
   ask_joined([&] {
     lock_.assume_held();
-    begun(host_->ask("begin", question, topic_grace), asked);
+    begun(host_->ask("begin", question, topic_grace), count);
   });
 }
 
 // What the host does not know any more is gone.
-void TopicConsumer::begun(const Value& answer, std::size_t asked) {
+void TopicConsumer::begun(const Value& answer, std::size_t count) {
   TopicMessage now;
   now.lane = answered<std::string>(answer, "lane");
   now.epoch = answered<std::int64_t>(answer, "epoch");
-  told_epoch_ = -1;
+  acknowledged_epoch_ = -1;
   if (!is_of_same_time(waiting_.front(), now)) return waiting_.clear();
   const auto offsets = answered<std::vector<std::int64_t>>(answer, "begun");
-  const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(asked);
+  const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(count);
   const auto is_gone = [&](const TopicMessage& one) { return std::ranges::find(offsets, one.offset) == offsets.end(); };
   const auto rest = std::remove_if(waiting_.begin(), end, is_gone);
   begun_ = static_cast<std::size_t>(rest - waiting_.begin());
@@ -176,12 +176,12 @@ void TopicConsumer::begun(const Value& answer, std::size_t asked) {
 }
 
 Map TopicConsumer::question(Duration wait) const {
-  Map asked = who();
-  asked.set("most", prefetch_);
-  asked.set("got", got_);
-  asked.set("wait_ms", std::chrono::duration_cast<std::chrono::milliseconds>(wait).count());
-  asked.set("begin", 1);
-  return asked;
+  Map arguments = who();
+  arguments.set("most", prefetch_);
+  arguments.set("got", got_);
+  arguments.set("wait_ms", std::chrono::duration_cast<std::chrono::milliseconds>(wait).count());
+  arguments.set("begin", 1);
+  return arguments;
 }
 
 void TopicConsumer::take(const Value& answer) {
@@ -190,7 +190,7 @@ void TopicConsumer::take(const Value& answer) {
   std::ranges::move(messages, std::back_inserter(waiting_));
   begun_ = std::min<std::size_t>(1, waiting_.size());
   window_ = 1;
-  told_epoch_ = -1;
+  acknowledged_epoch_ = -1;
   fresh_until_ = fs::monotonic_now() + topic_fresh_time;
 }
 
@@ -219,22 +219,22 @@ std::uint64_t TopicConsumer::acknowledge_until(const TopicMessage& message) cons
 
 std::uint64_t TopicConsumer::settle(const std::vector<TopicMessage>& messages, bool until) const {
   const TopicMessage& first = messages.front();
-  Map asked{{"subscription", subscription_}, {"lane", first.lane}, {"epoch", first.epoch}};
+  Map arguments{{"subscription", subscription_}, {"lane", first.lane}, {"epoch", first.epoch}};
   if (until) {
-    asked.set("until", first.offset);
+    arguments.set("until", first.offset);
   } else {
-    asked.set("offsets", offsets_of(messages));
+    arguments.set("offsets", offsets_of(messages));
   }
-  const Value answer = host_->ask("acknowledge", asked);
-  told_epoch_ = answered<std::int64_t>(answer, "epoch");
+  const Value answer = host_->ask("acknowledge", arguments);
+  acknowledged_epoch_ = answered<std::int64_t>(answer, "epoch");
   return answered<std::uint64_t>(answer, "acknowledged");
 }
 
 std::uint64_t TopicConsumer::reject(const std::vector<TopicMessage>& messages, std::optional<Seconds> delay) const {
-  Map asked = who();
-  asked.set("offsets", offsets_of(messages));
-  if (delay) asked.set("delay_ms", in_milliseconds("delay", *delay));
-  return answered<std::uint64_t>(host_->ask("reject", asked), "rejected");
+  Map arguments = who();
+  arguments.set("offsets", offsets_of(messages));
+  if (delay) arguments.set("delay_ms", in_milliseconds("delay", *delay));
+  return answered<std::uint64_t>(host_->ask("reject", arguments), "rejected");
 }
 
 // --- its end ---
@@ -263,9 +263,9 @@ void TopicConsumer::close() {
 
 void TopicConsumer::leave(const Array& unseen) noexcept {
   try {
-    Map asked = who();
-    asked.set("unseen", unseen);
-    host_->ask("leave", asked, topic_grace);
+    Map arguments = who();
+    arguments.set("unseen", unseen);
+    host_->ask("leave", arguments, topic_grace);
   } catch (const std::exception&) {  // a host that is away knows no consumers when it is back
   }
 }

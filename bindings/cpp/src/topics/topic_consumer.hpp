@@ -35,7 +35,7 @@ class TopicConsumer {
   std::optional<TopicMessage> next() SPEED_REQUIRES(lock_);
   void begin()
       SPEED_REQUIRES(lock_);  // asks whether the program may have more of what is at hand: the host counts that
-  void begun(const Value& answer, std::size_t asked) SPEED_REQUIRES(lock_);
+  void begun(const Value& answer, std::size_t count) SPEED_REQUIRES(lock_);
   std::uint64_t settle(const std::vector<TopicMessage>& messages, bool until) const;
   // Asks; joins again where the host does not know this consumer.
   template <class Ask>
@@ -61,7 +61,7 @@ class TopicConsumer {
   std::size_t window_ SPEED_GUARDED_BY(lock_) = 1;
   TimePoint fresh_until_ SPEED_GUARDED_BY(lock_) = {};
   // What an acknowledgement told of the subscription last; a seek makes it another one.
-  mutable std::atomic<std::int64_t> told_epoch_ = -1;
+  mutable std::atomic<std::int64_t> acknowledged_epoch_ = -1;
 
   mutable Mutex closing_lock_ SPEED_ACQUIRED_AFTER(lock_);
   Condition closed_;

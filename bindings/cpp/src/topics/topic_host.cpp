@@ -11,7 +11,7 @@ namespace speed::engine {
 namespace {
 
 template <class T>
-T told(const Map& about, std::string_view name) {
+T member_of(const Map& about, std::string_view name) {
   const Value* const value = about.find(name);
   return value == nullptr ? T() : value->as<T>();
 }
@@ -31,10 +31,10 @@ TopicMessage message_of(const Value& row) {
   message.attempts = row.at(1).as<std::uint32_t>();
   message.recorded_at_ms = row.at(2).as<std::int64_t>();
   message.payload = record.payload.empty() ? Value() : wire::unpack(record.payload);
-  message.key = told<std::optional<std::string>>(record.about, "key");
-  message.properties = told<std::map<std::string, std::string>>(record.about, "properties");
-  message.publisher = told<std::string>(record.about, "publisher");
-  message.producer = told<std::string>(record.about, "producer");
+  message.key = member_of<std::optional<std::string>>(record.about, "key");
+  message.properties = member_of<std::map<std::string, std::string>>(record.about, "properties");
+  message.publisher = member_of<std::string>(record.about, "publisher");
+  message.producer = member_of<std::string>(record.about, "producer");
   message.sequence = record.sequence;
   message.is_tombstone = record.type == wire::TopicRecordType::tombstone;
   message.origin = origin_of(record);
@@ -45,9 +45,9 @@ TopicMessage message_of(const Value& row) {
 }  // namespace
 
 Value TopicHost::ask(const std::string& service, const Map& arguments, Seconds timeout) const {
-  std::vector<Member> asked{{"topic", topic_}};
-  asked.insert(asked.end(), arguments.begin(), arguments.end());
-  const Map all = Map::from_pairs(std::move(asked));
+  std::vector<Member> members{{"topic", topic_}};
+  members.insert(members.end(), arguments.begin(), arguments.end());
+  const Map all = Map::from_pairs(std::move(members));
   const TimePoint ends = fs::monotonic_now() + std::min(duration_of("timeout", timeout), topic_grace);
   for (;;) {
     node_->check_usable();

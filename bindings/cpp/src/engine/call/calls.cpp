@@ -84,8 +84,8 @@ namespace {
 // What to do, for whom the code alone does not say whether the service ran.
 std::string advised(const std::string& code, std::string message, const Map& details) {
   if (code == "LEAVING") return message + "; nothing ran: call again";
-  const bool is_told = code == "TIMEOUT" || code == "WITHDRAWN";
-  if (is_told && by_phase(details) == Execution::not_begun) return message + "; nothing ran: call again";
+  const bool has_phase = code == "TIMEOUT" || code == "WITHDRAWN";
+  if (has_phase && by_phase(details) == Execution::not_begun) return message + "; nothing ran: call again";
   const bool ran_or_not = code == "SERVICE_NOT_FOUND" || code == "ACCESS_DENIED" || code == "INVALID_ARGUMENTS" ||
                           code == "EXECUTION_FAILED" || code == "SEGMENTS_LOST" || wire::application_code(code);
   return ran_or_not ? message : message + "; it may have run: look before you repeat it";
@@ -93,9 +93,9 @@ std::string advised(const std::string& code, std::string message, const Map& det
 
 }  // namespace
 
-std::exception_ptr call_error(const std::string& code, const std::string& said, const Map& details) {
+std::exception_ptr call_error(const std::string& code, const std::string& text, const Map& details) {
   using enum Execution;
-  const std::string message = advised(code, wire::harmless(said), details);
+  const std::string message = advised(code, wire::harmless(text), details);
   if (code == "SERVICE_NOT_FOUND") return failure_of<ServiceNotFoundError>(message, details, not_begun);
   if (code == "ACCESS_DENIED") return failure_of<AccessDeniedError>(message, details, not_begun);
   if (code == "INVALID_ARGUMENTS") return failure_of<InvalidArgumentsError>(message, details, not_begun);

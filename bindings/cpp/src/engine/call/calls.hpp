@@ -47,7 +47,7 @@ class Waiter {
 core::Outcome read(core::Outcome outcome, bool in_place = false);
 
 // The exception of an SPC code; an unknown one reads as INTERNAL_ERROR (S-8).
-std::exception_ptr call_error(const std::string& code, const std::string& said, const Map& details);
+std::exception_ptr call_error(const std::string& code, const std::string& text, const Map& details);
 
 // What a server that is gone means for a call.
 std::exception_ptr call_left(const std::string& name, bool may_have_run);
@@ -96,7 +96,7 @@ class Calls {
   std::uint64_t entered() const;  // how many calls were entered so far
 
   // --- servers that are gone, or were replaced; for the holder of the reader's role ---
-  void said_leave(const std::string& name, std::uint32_t generation);  // that life of a node begins nothing more
+  void server_left(const std::string& name, std::uint32_t generation);  // that life of a node begins nothing more
   // A call is open that was written to an earlier life of that node.
   bool has_older(const std::string& name, std::uint32_t generation) const;
   // What `name` answered was read: settles what was entered before. `live`: its entry, if it is there.

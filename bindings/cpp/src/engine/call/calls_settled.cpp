@@ -75,7 +75,7 @@ void Calls::wait_for_start(const Call& call, const std::string& id, core::SentRe
 
 // --- what is known ---
 
-void Calls::said_leave(const std::string& name, std::uint32_t generation) {
+void Calls::server_left(const std::string& name, std::uint32_t generation) {
   const MutexLock guard(lock_);
   table_.each([&](const std::string&, core::PendingCall& call) {
     if (call.target == name && call.request != nullptr && call.request->generation == generation) {

@@ -89,8 +89,8 @@ bool Batches::is_last(const Message::State& message) const {
 
 bool Batches::begin(Message::State& message) const {
   message.deliveries = message.redelivered ? message.lane->deliveries(message.sequence) + 1 : 1;
-  const bool is_asked_for = message.lane->is_dead_letter();  // who asked for it stands behind this delivery
-  if (message.redelivered && !is_asked_for && message.deliveries > context_.max_deliveries) return false;
+  const bool is_retried = message.lane->is_dead_letter();  // who asked for it stands behind this delivery
+  if (message.redelivered && !is_retried && message.deliveries > context_.max_deliveries) return false;
   if (message.redelivered) message.lane->begin_again(message.sequence, message.deliveries);
   return true;
 }

@@ -63,17 +63,17 @@ bool DeadLetters::add(const Message::State& message, std::string_view code, cons
 }
 
 void DeadLetters::look() {
-  std::vector<std::uint64_t> asked;
+  std::vector<std::uint64_t> retried;
   {
     if (!lock_.try_lock()) return;  // who reads does not wait for one that is being written
     const MutexLock guard(lock_, std::adopt_lock);
     start();
     if (!files_.changed()) return;
     for (const auto& one : files_.kept()) {
-      if (one.name.state == LetterState::retry) asked.push_back(one.name.number);
+      if (one.name.state == LetterState::retry) retried.push_back(one.name.number);
     }
   }
-  for (const std::uint64_t number : asked) {
+  for (const std::uint64_t number : retried) {
     workers_.submit([self = shared_from_this(), number] { self->hand_on(number); });
   }
 }

@@ -155,7 +155,7 @@ void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
   }
   const std::string operation = wire::text_of(body, "op");
   if (operation == "LEAVE") {
-    to_.calls.said_leave(lane->source(), wire::generation_of(received.header.sequence));
+    to_.calls.server_left(lane->source(), wire::generation_of(received.header.sequence));
     return left_(lane->source());
   }
   const std::string& source = lane->source();

@@ -73,7 +73,7 @@ void Protocol::watch_reader(OutgoingLink& link) {
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0 || errno == EEXIST) watched_[fd] = link.target();
 }
 
-void Protocol::nobody_hears(const std::string& name) {
+void Protocol::has_no_reader(const std::string& name) {
   if (departures_.suspect(name)) wake();
 }
 

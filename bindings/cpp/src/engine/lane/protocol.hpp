@@ -34,7 +34,7 @@ class Protocol {
   void wake_by(TimePoint deadline);    // has a new deadline noticed, if the present wait could outlast it
   void look_again();                // scans the whole inbox soon: a grant may have opened a lane that waits
   void watch_reader(OutgoingLink& link);  // learns at once when the reader of that bell dies (EPOLLERR)
-  void nobody_hears(const std::string& name);  // a ring found no reader (L-9): it may have died
+  void has_no_reader(const std::string& name);  // a ring found no reader (L-9): it may have died
   void node_left(const std::string& name);  // what it already answered is read first, then who waits is told
   void close();                     // commits and releases all lanes; nobody holds the role any more
   void release_bell();  // once the entry is gone: who finds a bell that nobody hears takes its node for dead

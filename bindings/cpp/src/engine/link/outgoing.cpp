@@ -253,8 +253,8 @@ void OutgoingLink::append_slotted(const Outgoing& outgoing, ByteView payload) {
   wire::SlotPieces pieces(head, wire::Aead::Direction::seal);
   head.number = take_slot(pieces);
   if (head.number == 0) return append_sealed(outgoing, {&payload, 1}, payload.size() + wire::envelope_overhead);
-  const wire::SlotHeadBytes told = wire::encode_slot_head(head);
-  const ByteView one = told;
+  const wire::SlotHeadBytes encoded = wire::encode_slot_head(head);
+  const ByteView one = encoded;
   Outgoing envelope = outgoing;
   envelope.flags |= wire::flag_slotted;
   append_sealed(envelope, {&one, 1}, 0);

@@ -58,7 +58,7 @@ Fd open_trusted(const std::string& path) {
     check_private(fd, path, look_at(place.substr(0, place.rfind('/') + 1)));
     return fd;
   } catch (const UntrustedError& error) {
-    throw KeyFileError(error.told("use a key file of your own, elsewhere"));
+    throw KeyFileError(error.text("use a key file of your own, elsewhere"));
   } catch (const std::system_error& error) {
     if (error.code() != std::errc::no_such_file_or_directory) {
       throw KeyFileError("cannot read the key file " + path + ": " + error.code().message());
@@ -85,7 +85,7 @@ void give_rights(const Fd& fd, const std::string& directory) {
 
 // Writes beside and renames: the file is whole at every moment. What a killed process left is taken away.
 void put(const std::string& path, const std::vector<wire::Key>& keys) {
-  const std::string temporary = wire::beside(path);
+  const std::string temporary = wire::temporary_key_path(path);
   const std::string directory = path.substr(0, path.rfind('/') + 1);
   unlink_quietly(AT_FDCWD, temporary);
   try {
@@ -104,7 +104,7 @@ void put(const std::string& path, const std::vector<wire::Key>& keys) {
 
 // The lock of a key file, held as long as it is changed; the same that Python and Java take.
 Lock alone_with(const std::string& path, const std::string& target) {
-  std::optional<Lock> lock = Lock::take(wire::lock_beside(target), lock_timeout);
+  std::optional<Lock> lock = Lock::take(wire::lock_path(target), lock_timeout);
   if (!lock) throw KeyFileError("another process changes " + path + ": try again when it is done");
   return std::move(*lock);
 }

@@ -49,7 +49,7 @@ class Claims {
   std::uint32_t newest() const;                                         // 0 without one
   bool take(std::uint32_t generation, const Claimant& claimant) const;  // false if somebody else has it
   std::optional<Claimant> read(std::uint32_t generation) const;         // null while it is empty or unreadable
-  std::optional<Claimant> newest_told()
+  std::optional<Claimant> newest_claimant()
       const;  // of those that say who made them; std::system_error if one is unreadable
   bool is_ephemeral(std::uint32_t generation) const;                    // it says that the name will not come back
   // The newest one, by a listing, says so, or tells nothing now: it may be gone since.

@@ -151,8 +151,8 @@ void SegmentIndex::prepare(bool durable) {
   run("PRAGMA journal_mode=PERSIST");
   run(durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");
   {
-    Statement asked(*this, "PRAGMA user_version");
-    const std::int64_t found = asked.row() ? asked.number(0) : 0;
+    Statement statement(*this, "PRAGMA user_version");
+    const std::int64_t found = statement.row() ? statement.number(0) : 0;
     if (found != 0 && found != version) {
       throw StoreDamagedError("the segment store has version " + std::to_string(found) + "; this is version " +
                               std::to_string(version));
@@ -163,9 +163,9 @@ void SegmentIndex::prepare(bool durable) {
     Statement(*this, "INSERT OR IGNORE INTO setting VALUES ('key', ?)", {keyring_.key_id()}).row();
     run("PRAGMA user_version=1");
   });
-  Statement asked(*this, "SELECT value FROM setting WHERE name='key'");
-  if (!asked.row() || asked.bytes(0).size() != key_id_.size()) refuse_row();
-  wire::copy_to(key_id_.data(), asked.bytes(0));
+  Statement statement(*this, "SELECT value FROM setting WHERE name='key'");
+  if (!statement.row() || statement.bytes(0).size() != key_id_.size()) refuse_row();
+  wire::copy_to(key_id_.data(), statement.bytes(0));
   try {
     key_ = keyring_.segments_key(key_id_, node_);
   } catch (const WireError& error) {
