@@ -366,32 +366,33 @@ TEST_F(Lane, an_envelope_of_another_generation_than_its_file_is_damage_l_13) {
   EXPECT_EQ(found.items[0].refusal, wire::Refusal::bad_sequence);
 }
 
-TEST(BehindTest, it_waits_for_all_requests_before_it_and_for_no_later_one_g_14) {
-  RequestBarrier behind;
+TEST(RequestBarrierTest, it_waits_for_all_requests_before_it_and_for_no_later_one_g_14) {
+  RequestBarrier barrier;
   std::vector<int> done;
   const auto end = [&](RequestBarrier::Ticket ticket) {
-    for (const auto& task : behind.end("analytics", ticket)) task();
+    for (const auto& task : barrier.end("analytics", ticket)) task();
   };
-  const RequestBarrier::Ticket first = behind.begin("analytics");
-  const RequestBarrier::Ticket second = behind.begin("analytics");
-  EXPECT_TRUE(behind.wait("analytics", [&] { done.push_back(1); }));
-  EXPECT_TRUE(behind.wait("analytics", [&] { done.push_back(2); }));
-  EXPECT_FALSE(behind.wait("billing", [] {}));
-  const RequestBarrier::Ticket third = behind.begin("analytics");
+  const RequestBarrier::Ticket first = barrier.begin("analytics");
+  const RequestBarrier::Ticket second = barrier.begin("analytics");
+  EXPECT_TRUE(barrier.wait("analytics", [&] { done.push_back(1); }));
+  EXPECT_TRUE(barrier.wait("analytics", [&] { done.push_back(2); }));
+  EXPECT_FALSE(barrier.wait("billing", [] {}));
+  const RequestBarrier::Ticket third = barrier.begin("analytics");
   end(second);
   EXPECT_TRUE(done.empty());
   end(first);
   EXPECT_EQ(done, (std::vector{1, 2}));
   end(third);
-  EXPECT_FALSE(behind.wait("analytics", [] {}));
+  EXPECT_FALSE(barrier.wait("analytics", [] {}));
 }
 
-TEST(BehindTest, only_so_much_waits_of_one_sender_g_14) {
-  RequestBarrier behind;
-  const RequestBarrier::Ticket ticket = behind.begin("analytics");
-  for (std::size_t one = 0; one < wire::limits::max_behind; ++one) EXPECT_TRUE(behind.wait("analytics", [] {}));
-  EXPECT_FALSE(behind.wait("analytics", [] {}));
-  EXPECT_EQ(behind.end("analytics", ticket).size(), wire::limits::max_behind);
+TEST(RequestBarrierTest, only_so_much_waits_of_one_sender_g_14) {
+  RequestBarrier barrier;
+  const RequestBarrier::Ticket ticket = barrier.begin("analytics");
+  for (std::size_t one = 0; one < wire::limits::max_deferred_controls; ++one)
+    EXPECT_TRUE(barrier.wait("analytics", [] {}));
+  EXPECT_FALSE(barrier.wait("analytics", [] {}));
+  EXPECT_EQ(barrier.end("analytics", ticket).size(), wire::limits::max_deferred_controls);
 }
 
 TEST(NodeLife, a_node_that_lost_its_lease_is_never_closed_in_order_and_a_closed_one_loses_none) {
