@@ -35,8 +35,8 @@ from speed.segment.splitter import Splitter, splitter_for
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
 from speed.wire.limits import (
     FILE_BACKED_BYTES,
-    MAX_DEFERRED_CONTROLS,
     MAX_CALL_BYTES,
+    MAX_DEFERRED_CONTROLS,
     MAX_PAYLOAD_BYTES,
     MAX_SEGMENTED_BYTES,
     RECONSTRUCTION_SECONDS,
