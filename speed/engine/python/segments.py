@@ -526,7 +526,8 @@ class LargeSender:
         try:
             for segment in self._segments(link, source, unordered):
                 if waiter.done:
-                    break  # the receiver has given it up
+                    self._context.stats.count(counters.PAYLOADS_GIVEN_UP)
+                    break
                 link.send_tracked(type_, flags, write_segment(segment), monotonic() + timeout_seconds, track)
                 _report(progress, segment, source)
             deadline = monotonic() + timeout_seconds

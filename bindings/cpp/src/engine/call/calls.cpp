@@ -344,7 +344,7 @@ core::Outcome perhaps_run(core::Outcome outcome) {
 
 // An error that names nothing somebody waits for.
 std::string_view counted_as(std::string_view code) {
-  if (code == "SEGMENTS_LOST") return "payloads_reported_lost";
+  if (code == "SEGMENTS_LOST") return core::counters::payloads_reported_lost;
   return is_unrecorded(code) ? core::counters::events_reported_refused : core::counters::answers_unexpected;
 }
 
