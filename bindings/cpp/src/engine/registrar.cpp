@@ -12,7 +12,7 @@ namespace speed::engine {
 namespace {
 
 constexpr Duration liveness_period = 1s;  // how often nodes with open calls are looked at
-constexpr Duration poll_period = 250ms;     // how often the registry is, where it cannot be watched
+constexpr Duration poll_period = 250ms;    // how often the registry is, where it cannot be watched
 
 }  // namespace
 

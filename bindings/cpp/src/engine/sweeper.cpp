@@ -11,15 +11,17 @@ namespace speed::engine {
 namespace {
 
 constexpr Duration first_round = 1s;
-constexpr Duration longest_turn = 100ms;        // how long is swept at most before the lease is looked after again
+constexpr Duration longest_turn = 100ms;     // how long is swept at most before the lease is looked after again
 constexpr Duration untouched_time = 10s;  // an entry that was written since is left to the next round
-constexpr std::int64_t crowd = 32;  // so many live nodes make everyone's pause one longer: the root is swept as often
+constexpr double crowd = 32;  // so many live nodes make everyone's pause one longer: the root is swept as often
 constexpr std::size_t max_gone = 65'536;
 
-Duration uniform(Duration least, Duration most) {
+double uniform(double least, double most) {
   std::random_device source;
-  return Duration(std::uniform_int_distribution(least.count(), most.count())(source));
+  return std::uniform_real_distribution(least, most)(source);
 }
+
+Duration times(double factor, Duration span) { return saturated(factor * Seconds(span)); }
 
 }  // namespace
 
@@ -28,7 +30,7 @@ Sweeper::Sweeper(Context& context, Duration lease, bool ephemeral, std::function
       lease_(lease),
       each_lease_(std::move(each_lease)),
       next_lease_(fs::monotonic_now() + lease),
-      next_round_(fs::monotonic_now() + uniform(Duration::zero(), ephemeral ? lease : std::min(first_round, lease))),
+      next_round_(fs::monotonic_now() + times(uniform(0, 1), ephemeral ? lease : std::min(first_round, lease))),
       leftovers_(*context.registry, untouched_time) {}
 
 void Sweeper::note_gone(const std::string& name) {
@@ -73,12 +75,12 @@ std::optional<std::string> Sweeper::next_gone() {
 
 void Sweeper::begin_round_if_due() {
   if (fs::monotonic_now() < next_round_) return;
-  const Duration pause = uniform(lease_ / 2, lease_);
+  const Duration pause = times(uniform(0.5, 1), lease_);
   next_round_ = fs::monotonic_now() + pause;  // also if this one fails
-  const auto live = static_cast<std::int64_t>(fs::written_within(*context_.registry, lease_));
-  next_round_ += pause * live / crowd;
+  const double crowds = static_cast<double>(fs::written_within(*context_.registry, lease_)) / crowd;
+  next_round_ += times(crowds, pause);
   // Of many that start together enough look at what the others just wrote.
-  if (std::exchange(is_first_, false) && uniform(Duration::zero(), Duration(live)) > Duration(crowd)) return;
+  if (std::exchange(is_first_, false) && uniform(0, crowds) > 1) return;
   fs::seal_floor_anew(context_.root, context_.keyring());
   leftovers_.begin_round();
 }

@@ -17,9 +17,9 @@ using namespace std::chrono_literals;
 
 inline constexpr TimePoint never = TimePoint::max();  // to be compared with; nothing is added to it or taken from it
 
-// Of what was read somewhere: the nearest span within 285 years, 0 for what is no number.
+// Of what was read or calculated: the nearest span within 126 years, which no sum of two overflows; 0 for no number.
 constexpr Duration saturated(Seconds span) {
-  constexpr Seconds most(9e9);
+  constexpr Seconds most(4e9);
   return span == span ? std::chrono::round<Duration>(std::clamp(span, -most, most)) : Duration::zero();
 }
 

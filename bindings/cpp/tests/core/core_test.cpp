@@ -1,6 +1,8 @@
 // Decisions without I/O: access, leases, sequences, cursors, lanes after damage.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/lane_decoder.hpp"
 #include "core/least_recently_used.hpp"
 #include "core/membership.hpp"
@@ -217,9 +219,16 @@ TEST(Awake, who_rests_by_itself_makes_room_l_26) {
   EXPECT_TRUE(awake.use(3, 2).empty());
 }
 
+TEST(Time, what_was_read_is_held_to_what_can_be_calculated_with) {
+  EXPECT_EQ(saturated(Seconds(0.3)), 300ms);
+  EXPECT_EQ(saturated(Seconds(std::nan(""))), 0s);
+  EXPECT_EQ(saturated(Seconds(HUGE_VAL)), 4'000'000'000s);
+  EXPECT_EQ(saturated(std::chrono::milliseconds::min()), -4'000'000'000s);
+}
+
 TEST(PendingCalls, only_the_asked_node_can_answer_and_only_once_s_6_s_7) {
   PendingCalls calls;
-  calls.add("1.1", {"billing", 10, PendingCall::Kind::call, [](const Outcome&) {}});
+  calls.add("1.1", {"billing", TimePoint(10s), PendingCall::Kind::call, [](const Outcome&) {}});
   EXPECT_FALSE(calls.take("1.1", "stranger"));
   EXPECT_TRUE(calls.take("1.1", "billing"));
   EXPECT_FALSE(calls.take("1.1", "billing"));
@@ -227,18 +236,18 @@ TEST(PendingCalls, only_the_asked_node_can_answer_and_only_once_s_6_s_7) {
 
 TEST(PendingCalls, what_is_late_is_taken_and_the_next_deadline_is_known) {
   PendingCalls calls;
-  calls.add("1", {"a", 5, PendingCall::Kind::call, [](const Outcome&) {}});
-  calls.add("2", {"a", 9, PendingCall::Kind::call, [](const Outcome&) {}});
-  EXPECT_TRUE(calls.take_late(4).empty());
-  EXPECT_EQ(calls.take_late(5).size(), 1U);
-  EXPECT_EQ(calls.next_deadline(), 9);
+  calls.add("1", {"a", TimePoint(5s), PendingCall::Kind::call, [](const Outcome&) {}});
+  calls.add("2", {"a", TimePoint(9s), PendingCall::Kind::call, [](const Outcome&) {}});
+  EXPECT_TRUE(calls.take_late(TimePoint(4s)).empty());
+  EXPECT_EQ(calls.take_late(TimePoint(5s)).size(), 1U);
+  EXPECT_EQ(calls.next_deadline(), TimePoint(9s));
 }
 
 TEST(PendingCalls, calls_are_numbered_as_they_are_entered_s_7) {
   PendingCalls calls;
-  calls.add("1", {"billing", 10, PendingCall::Kind::call, [](const Outcome&) {}});
+  calls.add("1", {"billing", TimePoint(10s), PendingCall::Kind::call, [](const Outcome&) {}});
   EXPECT_EQ(calls.entered(), 1U);
-  calls.add("2", {"billing", 10, PendingCall::Kind::call, [](const Outcome&) {}});
+  calls.add("2", {"billing", TimePoint(10s), PendingCall::Kind::call, [](const Outcome&) {}});
   EXPECT_EQ(calls.find("2")->number, 2U);
 }
 

@@ -77,7 +77,7 @@ class Protocol {
   bool listed_ = true;                 // by the last scan: every sender that had a lane then is known
   bool failing_ = false;               // a part of the last turn failed: the next one does not wait for rings,
                                        // and looks at everything: what rings meant must be found without them
-  TimePoint bell_due_ = {};                // when the bell is looked at, whatever the busy lanes bring
+  TimePoint bell_due_ = {};              // when the bell is looked at, whatever the busy lanes bring
   std::atomic<TimePoint> next_scan_{};
   std::atomic<TimePoint> waits_until_;
   Departures departures_;

@@ -122,7 +122,7 @@ void Serving::refuse_replaced(const LanePtr& lane, const fs::Received& received,
 TimePoint Serving::deadline_of(const wire::Deadline& deadline) const {
   const bool is_here = deadline.boot_id == context_.registry->observer().boot_id;
   const std::int64_t left_ms = is_here ? deadline.boot_ms - fs::boot_ms() : deadline.unix_ms - fs::unix_ms();
-  return fs::monotonic_now() + std::chrono::milliseconds(left_ms);
+  return fs::monotonic_now() + saturated(std::chrono::milliseconds(left_ms));  // whatever its caller wrote
 }
 
 // Tells the caller of a request that was not accepted, if its id can be read (S-2). Who reads never waits: a full inbox

@@ -359,7 +359,7 @@ TEST_F(UngrantedTest, a_lane_that_came_later_waits_for_nothing_l_21) {
     lanes.list(TimePoint(100s));
     Node("sender", root_.options()).send("receiver", "hello");
     lanes.list(TimePoint(100s));
-    EXPECT_NE(lanes.of(wire::node_id("sender"), 100), nullptr);
+    EXPECT_NE(lanes.of(wire::node_id("sender"), TimePoint(100s)), nullptr);
   });
 }
 
@@ -434,7 +434,7 @@ class TurnTest : public UngrantedTest {
   // Opens the lane and scans; on a busy machine that takes longer than a directory cannot tell, and is done again.
   void scan_while_it_cannot_tell(InboundLanes& lanes, const std::string& sender) const {
     EXPECT_TRUE(eventually([&] {
-      lanes.of(wire::node_id(sender), 100);
+      lanes.of(wire::node_id(sender), TimePoint(100s));
       change(sender, still_going_on);
       scan(lanes, true);
       return cannot_tell(sender);

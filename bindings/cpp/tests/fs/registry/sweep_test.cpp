@@ -139,7 +139,7 @@ TEST_F(SweepTest, those_who_raise_it_at_once_lose_nothing_r_24) {
 }
 
 TEST_F(SweepTest, a_lock_that_another_holds_is_waited_for_and_then_told_r_24) {
-  const auto held = Lock::take(wire::floor_lock_path(root_.path), 0);
+  const auto held = Lock::take(wire::floor_lock_path(root_.path), 0s);
   ASSERT_TRUE(held);
   EXPECT_THROW(raise_floor(root_.path, "worker", 7, ring_, 0.01), StorageError);
   EXPECT_EQ(floor(), 0U);
