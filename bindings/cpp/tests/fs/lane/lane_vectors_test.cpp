@@ -164,8 +164,8 @@ TEST(SendingVectors, a_sender_uses_the_slots_again_that_the_receiver_is_done_wit
       ASSERT_EQ(slots.take(lane.get(), pieces, 1 << 20), number);
       slots.use(number, test::number_of(slot.at(4)));
       slots.write(lane.get(), number, pieces, Bytes(std::size_t{256} << number), false);
-      const Json& free = item.at("free");
-      if (std::find(free.begin(), free.end(), number) == free.end()) used += pieces.slot_bytes();
+      const auto usable = item.at("free").get<std::vector<std::uint32_t>>();
+      if (std::ranges::find(usable, number) == usable.end()) used += pieces.slot_bytes();
     }
     slots.commit(wire::decode_cursor(test::bytes_of(item.at("cursor")), keys));
     EXPECT_EQ(slots.bytes(), used) << test::what(item);

@@ -103,7 +103,7 @@ TEST_F(SegmentStoreTest, saving_a_segment_twice_changes_nothing) {
 
 TEST_F(SegmentStoreTest, a_delivery_is_remembered_and_its_segments_are_gone) {
   keep({0, 1, 2});
-  store_->complete({head_.key, 102}, {});
+  store_->complete({head_.key, WallTime(102s)}, {});
   open();
   const auto contents = store_->load();
   EXPECT_TRUE(contents.payloads.empty());
@@ -118,7 +118,7 @@ TEST_F(SegmentStoreTest, a_delivery_is_remembered_and_its_segments_are_gone) {
 
 TEST_F(SegmentStoreTest, neither_hash_nor_sender_nor_bytes_lie_on_the_disk) {
   keep({0, 1});
-  store_->complete({{"somebody", 1, {}}, 5}, {});
+  store_->complete({{"somebody", 1, {}}, WallTime(5s)}, {});
   store_->close();
   for (const auto& path : files()) {
     std::ifstream file(path, std::ios::binary);
