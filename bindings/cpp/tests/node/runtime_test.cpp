@@ -51,7 +51,7 @@ TEST_F(RuntimeTest, a_call_that_races_the_end_of_its_node_is_refused_and_not_wri
   EXPECT_THROW(client->calls.start({"server", "any", arguments, 300s, {}}, nothing), NodeClosedError);
   EXPECT_THROW(client->calls.ask("server", wire::EnvelopeType::heartbeat, {}, 300s, nothing), NodeClosedError);
   EXPECT_FALSE(std::filesystem::exists(wire::lane_dir(root_.path, "server", "client")));
-  EXPECT_THROW(client->calls.send_acknowledged("server", wire::EnvelopeType::message, {}, 300, false, nothing),
+  EXPECT_THROW(client->calls.send_acknowledged("server", wire::EnvelopeType::message, {}, 300s, false, nothing),
                NodeClosedError);
   EXPECT_THROW(client->calls.track_ack("server", 1, until, nothing), NodeClosedError);
   EXPECT_EQ(client->calls.pending(), 0U);

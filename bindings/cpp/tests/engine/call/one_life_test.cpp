@@ -228,7 +228,7 @@ TEST_F(OneLifeTest, nothing_runs_for_a_caller_that_is_gone_t_8) {
   Node client("client", root_.options());
   EXPECT_EQ(client.call("server", "note"), Value(1));
   EXPECT_EQ(runs_, 1);
-  server->leave(0);
+  server->leave({});
 }
 
 // --- nodes that start ---

@@ -141,7 +141,7 @@ TEST_F(SweepTest, those_who_raise_it_at_once_lose_nothing_r_24) {
 TEST_F(SweepTest, a_lock_that_another_holds_is_waited_for_and_then_told_r_24) {
   const auto held = Lock::take(wire::floor_lock_path(root_.path), 0s);
   ASSERT_TRUE(held);
-  EXPECT_THROW(raise_floor(root_.path, "worker", 7, ring_, 0.01), StorageError);
+  EXPECT_THROW(raise_floor(root_.path, "worker", 7, ring_, 10ms), StorageError);
   EXPECT_EQ(floor(), 0U);
 }
 
@@ -385,7 +385,7 @@ TEST_F(SweepTest, entries_that_nobody_writes_any_more_are_not_counted_as_live_r_
   const auto dead = registered("dead");
   const std::filesystem::path entry = wire::entry_path(root_.path, "dead");
   std::filesystem::last_write_time(entry, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
-  EXPECT_EQ(written_within(registry_, 30), 1U);
+  EXPECT_EQ(written_within(registry_, 30s), 1U);
 }
 
 TEST_F(SweepTest, the_lane_of_a_sender_that_may_come_back_stays_l_27) {
