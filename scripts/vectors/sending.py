@@ -18,7 +18,8 @@ def sending() -> dict[str, Any]:
         "about": "`rooms` (L-6): `files` lie in the lane analytics -> billing: of the lane files and the fence the "
         "size, of cursors the bytes. A sender that has written nothing yet, with a window of `window` bytes, asks for "
         "`size` more; `room` is the answer. `free` (L-29): each of `slots` is [number, generation, file, offset of the "
-        "envelope that named it last]; with this `cursor`, those of `free` may be used again.",
+        "envelope that named it last, its sequence]; with this `cursor`, those of `free` may be used again. A sender "
+        "goes by the place or by the sequence: both lead to the same.",
         "source": SOURCE,
         "target": TARGET,
         "key": KEY.hex(),
@@ -27,12 +28,16 @@ def sending() -> dict[str, Any]:
     }
 
 
-def _cursor(file: int, offset: int, receiver: int = 1, generation: int = 1, listed: tuple[int, ...] = ()) -> bytes:
-    """A position; ``listed`` are offsets of unfinished envelopes in the first file of the generation."""
+LAST = make_sequence(1, 90)
+
+
+def _cursor(
+    file: int, offset: int, receiver: int = 1, generation: int = 1, listed: tuple[int, ...] = (), last: int = LAST
+) -> bytes:
+    """A position behind the sequence ``last``; ``listed`` are offsets of unfinished envelopes in the first file."""
     unfinished = tuple(
         Unfinished(make_sequence(generation, number), 1, generation, at) for number, at in enumerate(listed, 1)
     )
-    last = make_sequence(generation, 90)
     return encode_cursor(Cursor(receiver, generation, file, offset, last, unfinished), LANE_KEY)
 
 
@@ -108,26 +113,30 @@ def _rooms() -> list[dict[str, Any]]:
 
 
 def _free() -> list[dict[str, Any]]:
-    def one(name: str, bug: str, slots: list[list[int]], cursor: bytes, free: list[int]) -> dict[str, Any]:
-        return {"name": name, "bug": bug, "slots": slots, "cursor": cursor.hex(), "free": free}
+    def one(name: str, bug: str, slots: list[tuple[int, ...]], cursor: bytes, free: list[int]) -> dict[str, Any]:
+        """Of a slot: its number, then of its envelope generation, file, offset and the counter of its sequence."""
+        listed = [[*slot[:4], f"{make_sequence(slot[1], slot[4]):016x}"] for slot in slots]
+        return {"name": name, "bug": bug, "slots": listed, "cursor": cursor.hex(), "free": free}
 
+    two = [(1, 1, 1, 0, 1), (2, 1, 1, 152, 2)]
+    first, second, third = (make_sequence(1, number) for number in (1, 2, 3))
     return [
-        one("before the position", "never free", [[1, 1, 1, 0], [2, 1, 1, 152]], _cursor(1, 304), [1, 2]),
-        one("at the position", "off by one", [[1, 1, 1, 0], [2, 1, 1, 152]], _cursor(1, 152), [1]),
+        one("before the position", "never free", two, _cursor(1, 304, last=second), [1, 2]),
+        one("at the position", "off by one", two, _cursor(1, 152, last=first), [1]),
+        one("listed", "a payload in hand is written over", two, _cursor(1, 304, listed=(0,), last=second), [2]),
         one(
-            "listed",
-            "a payload in hand is written over",
-            [[1, 1, 1, 0], [2, 1, 1, 152]],
-            _cursor(1, 304, listed=(0,)),
-            [2],
-        ),
-        one("in a later file", "offsets compared without the file", [[1, 1, 1, 152], [2, 1, 2, 0]], _cursor(2, 0), [1]),
-        one(
-            "of a later life",
-            "files compared without the generation",
-            [[1, 1, 9, 0], [2, 2, 1, 0]],
-            _cursor(1, 0, generation=2),
+            "in a later file",
+            "offsets compared without the file",
+            [(1, 1, 1, 152, 2), (2, 1, 2, 0, 3)],
+            _cursor(2, 0, last=second),
             [1],
         ),
-        one("nothing is committed", "free because nothing is listed", [[1, 1, 1, 0]], _cursor(0, 0), []),
+        one(
+            "of a later life",
+            "files, or counters, compared without the generation",
+            [(1, 1, 9, 0, 3), (2, 2, 1, 0, 1)],
+            _cursor(1, 0, generation=2, last=third),
+            [1],
+        ),
+        one("nothing is committed", "free because nothing is listed", [(1, 1, 1, 0, 1)], _cursor(0, 0, last=0), []),
     ]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from speed.core import counters
 from speed.core.access import Event, RegistryView, Verdict, judge
 from speed.core.log import logger
 from speed.errors import StorageError, WireError
@@ -336,9 +337,15 @@ POLL_SECONDS = 0.25
 class RegistryWatch:
     """Calls ``changed(event)`` for every join, leave and change, from a thread of its own."""
 
-    def __init__(self, registry: Registry, changed: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        changed: Callable[[Event], None],
+        count: Callable[[str], object] = lambda counter: None,
+    ) -> None:
         self._registry = registry
         self._changed = changed
+        self._count = count
         self._view = RegistryView()
         self._hint = threading.Event()
         self._stopping = False
@@ -378,6 +385,7 @@ class RegistryWatch:
             observer.start()
         except (OSError, ImportError, TypeError, RuntimeError) as error:
             log.warning("the registry is polled, since it cannot be watched: %s", error)
+            self._count(counters.REGISTRY_POLLED)
             return None
         return observer
 
@@ -393,6 +401,7 @@ class RegistryWatch:
                     self._changed(event)
                 is_blind = False
             except StorageError as error:
+                self._count(counters.REGISTRY_UNLISTED)
                 if not is_blind:
                     log.warning("what was seen last is kept: %s", error)
                 is_blind = True

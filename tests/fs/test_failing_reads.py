@@ -132,7 +132,8 @@ def test_a_watch_keeps_what_it_saw_while_the_registry_cannot_be_listed(registry:
 
     reader.live_entries = watched_look  # type: ignore[method-assign, assignment]
     events: queue.Queue[Event] = queue.Queue()
-    watch = RegistryWatch(reader, events.put)
+    counted: list[str] = []
+    watch = RegistryWatch(reader, events.put, counted.append)
     watch.start()
     try:
         assert listed.get(timeout=20)
@@ -145,6 +146,7 @@ def test_a_watch_keeps_what_it_saw_while_the_registry_cannot_be_listed(registry:
     finally:
         watch.stop()
     assert failed[-1] is False
+    assert set(counted) == {"registry_unlisted"}
     assert isinstance(event, Joined)
     assert event.entry.name == "analytics"
     assert events.empty()

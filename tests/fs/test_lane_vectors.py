@@ -109,7 +109,7 @@ def test_a_sender_uses_the_slots_again_that_the_receiver_is_done_with(tmp_path: 
     slots = SlotWriter(1, durable=False)
     directory = os.open(tmp_path, os.O_DIRECTORY)
     try:
-        for number, *place in case["slots"]:
+        for number, *place, _sequence in case["slots"]:
             head = slots.begin(directory, 1 << (8 + number), 1 << 20)
             assert head is not None and head.number == number
             slots.write(bytes(head.payload_bytes), (place[0], place[1], place[2]))

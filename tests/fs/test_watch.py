@@ -28,14 +28,15 @@ import watchdog.observers
 prepare_root(sys.argv[1])
 registry = Registry(sys.argv[1], Keyring((bytes(range(32)),)), is_prepared=True)
 events = queue.Queue()
-watch = RegistryWatch(registry, events.put)
+counted = []
+watch = RegistryWatch(registry, events.put, counted.append)
 watch._view.update(registry.live_entries())  # whatever reading imports is imported
 limit = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (4, limit[1]))  # as with an exhausted user limit
 watch.start()
 resource.setrlimit(resource.RLIMIT_NOFILE, limit)
 register(registry, "billing", lease_ms=30000, heartbeat_ms=5000)
-print(watch.mode, type(events.get(timeout=10)).__name__)
+print(watch.mode, type(events.get(timeout=10)).__name__, *counted)
 watch.stop()
 """
 
@@ -130,4 +131,4 @@ def test_without_inotify_the_registry_is_polled_and_one_warning_says_so(root: pa
         timeout=60,
     )
     assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines() == ["WARNING speed.registry", "polling Joined"]
+    assert run.stdout.splitlines() == ["WARNING speed.registry", "polling Joined registry_polled"]

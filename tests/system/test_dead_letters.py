@@ -15,6 +15,7 @@ import pytest
 import speed
 from speed.fs.dead_letters import DeadLetters
 from speed.fs.keyfile import load_key_file
+from tests.interop.harness import until
 from tests.system.conftest import Child
 
 Make = Callable[..., speed.Node]
@@ -212,6 +213,7 @@ def test_a_dead_letter_that_is_asked_for_again_is_handled_and_gone(root: str, ma
     letters = letters_of(root)
     assert letters.move(1, "letter", "retry")
     assert handled.get(timeout=PATIENCE) == ("again", True)
+    assert until(lambda: billing.stats()["counters"].get("dead_letters_tried_again") == 1)
     billing.close()
     assert letters.kept() == []
 
@@ -253,3 +255,27 @@ def test_where_there_is_no_room_for_letters_a_message_waits(
     analytics.send("billing", 1, ack=True, timeout=PATIENCE)
     assert tries.qsize() == 3
     assert letters_of(root).kept() == []
+    assert billing.stats()["counters"]["dead_letters_without_room"] == 2
+
+
+def test_a_letter_that_was_being_tried_is_one_again_and_one_that_cannot_be_read_stays(root: str, make: Make) -> None:
+    """The process ended while it tried the first; somebody altered the second."""
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics")
+
+    @billing.on_message
+    def handle(message: speed.Message) -> None:
+        raise ValueError("not now")
+
+    for number in range(2):
+        with pytest.raises(speed.ExecutionFailedError):
+            analytics.send("billing", number, ack=True, timeout=PATIENCE)
+    billing.close()
+    letters = letters_of(root)
+    assert letters.move(1, "letter", "trying")
+    assert letters.move(2, "letter", "retry")
+    path = Path(root, "billing", "dead", "00000002.retry")
+    path.write_bytes(path.read_bytes()[:-1])
+    successor = make("billing")
+    assert until(lambda: {"dead_letters_unfinished", "dead_letters_unread"} <= successor.stats()["counters"].keys())
+    assert until(lambda: {(one.number, one.state) for one in letters.kept()} == {(1, "letter"), (2, "letter")})
+    assert [successor.stats()["counters"][f"dead_letters_{end}"] for end in ("unfinished", "unread")] == [1, 1]

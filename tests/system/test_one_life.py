@@ -333,6 +333,7 @@ def test_a_repeated_call_of_a_service_that_is_not_idempotent_does_not_run(make: 
     error = told[0].outcome()
     assert (error.code, error.execution) == ("INTERNAL_ERROR", speed.Execution.MAY_HAVE_RUN)
     assert ran == []
+    assert billing.stats()["counters"]["requests_in_doubt"] == 1
 
 
 def test_a_request_for_another_life_of_its_server_is_not_run_whatever_is_granted(make: Make, node: Make) -> None:

@@ -54,6 +54,16 @@ IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "sub
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "manager"})
 REFUSED_WORDS = frozenset({"asked", "said", "told"})
 """Parts of names that say how a value came, and not what it is: ``request``, ``options``, ``metadata`` do."""
+REFUSED_IN_CPP = REFUSED_WORDS | {"behind", "beside"}
+CPP_FOLDERS = tuple(ROOT / "bindings" / part for part in ("cpp", "python"))
+CPP_LEFT_OUT = ("cpp/tests/", "cpp/src/message/", "cpp/src/wire/message/")
+"""Names of tests are sentences; the layer of messages is not held to this yet."""
+CPP_TOKENS = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|\#[ ]*include[^\n]*
+    |R"(?P<end>\w*)\(.*?\)(?P=end)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'
+    |(?P<name>[A-Za-z_]\w*)|\d[\w'.]*""",
+    re.DOTALL | re.VERBOSE,
+)
 NAME_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 PATH_LAYERS = frozenset({"core", "fs", "engine", "journal"})
 Check = Callable[[Path, Path], list[str]]
@@ -208,6 +218,20 @@ def refused_names(path: Path, package: Path) -> list[str]:
     ]
 
 
+def refused_cpp_names(source: str) -> Iterator[tuple[int, str]]:
+    """(line, name) of each identifier of C++ that has a refused word; comments and literals may say what they like."""
+    for token in CPP_TOKENS.finditer(source):
+        name = token["name"]
+        if name and name not in COUNTERS and REFUSED_IN_CPP.intersection(map(str.lower, NAME_PARTS.findall(name))):
+            yield source.count("\n", 0, token.start()) + 1, name
+
+
+def cpp_sources() -> list[Path]:
+    """All but what is made: that lies in no folder of its own."""
+    files = (path for folder in CPP_FOLDERS for path in folder.rglob("*.[ch]pp"))
+    return sorted(path for path in files if not any(part in path.as_posix() for part in CPP_LEFT_OUT))
+
+
 @cache
 def findings() -> dict[Check, list[str]]:
     """What each check finds in the package, which is read once."""
@@ -259,6 +283,15 @@ def test_no_function_is_longer_than_80_lines() -> None:
 def test_a_name_says_what_it_is() -> None:
     """``asked``, ``said`` and ``told`` name no thing: a reader has to look for what it was."""
     assert findings()[refused_names] == []
+
+
+def test_a_name_of_cpp_says_what_it_is() -> None:
+    """Also not ``beside`` and ``behind``: a reader has to look beside what, and behind which."""
+    files = cpp_sources()
+    assert len(files) > 200
+    assert [
+        f"{path}:{line}: {name}" for path in files for line, name in refused_cpp_names(path.read_text(encoding="utf-8"))
+    ] == []
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
@@ -389,3 +422,27 @@ def test_a_refused_word_in_a_name_is_found(tmp_path: Path, source: str) -> None:
 @pytest.mark.parametrize("source", ["soldier = 1", "masked = 2", "'told'", "# said", "def unsaid(): ..."])
 def test_a_refused_word_elsewhere_is_left_alone(tmp_path: Path, source: str) -> None:
     assert refused_names(write_module(tmp_path, "fs/lane.py", source), tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "source", ["int told = 1;", "asked_ms", "void lock_beside();", "class Said {};", "x ? told : y"]
+)
+def test_a_refused_word_in_a_name_of_cpp_is_found(source: str) -> None:
+    assert list(refused_cpp_names(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"told"',
+        "// asked",
+        "/* said */",
+        'R"x(told)x"',
+        "'a', masked",
+        "1'000",
+        "rejected_behind_fence",
+        '#include "told.hpp"',
+    ],
+)
+def test_a_refused_word_elsewhere_in_cpp_is_left_alone(source: str) -> None:
+    assert list(refused_cpp_names(source)) == []

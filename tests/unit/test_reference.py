@@ -27,6 +27,12 @@ COUNTERS = [
     for section in json.loads((ROOT / "registry_spec" / "counters.json").read_text())["sections"]
     for row in section["counters"]
 ]
+OF_NODES = [
+    row
+    for section in json.loads((ROOT / "registry_spec" / "counters.json").read_text())["sections"]
+    if section["nodes"]
+    for row in section["counters"]
+]
 EVENT = re.compile(r"_?log\.(?:debug|info|warning|error)\(\"([a-z_]+)\"")
 RULE = re.compile(r"(?<![\w.-])[A-Z]-\d+\b")
 MODULES = ("speed", "speed.spark", "speed.journal", "speed.segment")
@@ -57,6 +63,23 @@ def test_a_counter_is_counted_by_its_name_in_the_contract() -> None:
 def test_each_counter_of_the_contract_is_counted_somewhere() -> None:
     counted = {name.lower() for name in COUNTED.findall(sources("speed", "bindings/cpp/src", "bindings/java/src/main"))}
     assert sorted({row["name"].removesuffix("_…") for row in COUNTERS} - counted) == []
+
+
+NODES = {
+    "python": ("speed/core", "speed/fs", "speed/engine", "speed/message", "speed/node"),
+    "cpp": ("bindings/cpp/src",),
+    "java": ("bindings/java/src/main",),
+}
+
+
+@pytest.mark.parametrize("language", NODES)
+def test_a_counter_of_nodes_is_counted_by_nodes_of_each_language(language: str) -> None:
+    """Or by a family that it is one of, as ``rejected_bad_payload`` is."""
+    counted = {name.lower() for name in COUNTED.findall(sources(*NODES[language]))}
+    families = tuple(one for row in OF_NODES if (one := row["name"].removesuffix("…")) != row["name"])
+    assert [
+        row["name"] for row in OF_NODES if row["name"] not in counted and not row["name"].startswith(families)
+    ] == []
 
 
 def test_each_event_of_speedd_is_explained() -> None:

@@ -34,16 +34,16 @@ constexpr std::size_t large_bytes = 300'000;
 const std::string family = "life.*";
 
 struct Setting {
-  explicit Setting(const Json& told)
-      : root(told.at("root")),
-        journal(told.at("journal")),
-        prefix(told.at("prefix")),
-        seed(told.at("seed")),
-        seconds(told.at("seconds")),
-        grace(told.at("grace")),
-        threads(told.at("threads")),
-        names(told.at("names").get<std::vector<std::string>>()),
-        others(told.at("others").get<std::vector<std::string>>()) {}
+  explicit Setting(const Json& settings)
+      : root(settings.at("root")),
+        journal(settings.at("journal")),
+        prefix(settings.at("prefix")),
+        seed(settings.at("seed")),
+        seconds(settings.at("seconds")),
+        grace(settings.at("grace")),
+        threads(settings.at("threads")),
+        names(settings.at("names").get<std::vector<std::string>>()),
+        others(settings.at("others").get<std::vector<std::string>>()) {}
 
   std::string root, journal, prefix;
   std::uint64_t seed;
@@ -113,12 +113,12 @@ class Household {
  private:
   void close(const std::string& name, speed::Node& node, double drain) {
     try {
-      std::string told;
+      std::string counts;
       const speed::Map counters = node.stats().find("counters")->as<speed::Map>();
       for (const speed::Member& each : counters) {
-        told += " " + each.key.as<std::string>() + "=" + std::to_string(each.value.as<std::int64_t>());
+        counts += " " + each.key.as<std::string>() + "=" + std::to_string(each.value.as<std::int64_t>());
       }
-      journal_.tell("counted " + name + told);
+      journal_.tell("counted " + name + counts);
     } catch (const speed::Error& error) {
       journal_.tell("refused stats " + std::string(error.code()));
     }
@@ -299,11 +299,11 @@ class Person {
   }
 
   // Who got an event, where that is told.
-  template <class Told>
-  static std::string names_of(const Told& told) {
+  template <class Result>
+  static std::string names_of(const Result& result) {
     std::string names;
-    if constexpr (requires { told.delivered; }) {
-      for (const std::string& name : told.delivered) names += " " + name;
+    if constexpr (requires { result.delivered; }) {
+      for (const std::string& name : result.delivered) names += " " + name;
     }
     return names;
   }

@@ -50,13 +50,13 @@ Json failed(const Json& id, std::string_view code, const std::string& message) {
 }
 
 Json failed(const Json& id, const speed::Error& error) {
-  Json told = failed(id, error.code(), error.what());
+  Json reply = failed(id, error.code(), error.what());
   if (const auto execution = error.execution()) {
-    told["execution"] = *execution == speed::Execution::not_begun ? "not begun"
-                        : *execution == speed::Execution::ran     ? "ran"
-                                                                  : "may have run";
+    reply["execution"] = *execution == speed::Execution::not_begun ? "not begun"
+                         : *execution == speed::Execution::ran     ? "ran"
+                                                                   : "may have run";
   }
-  return told;
+  return reply;
 }
 
 Json answer(agent::Commands& commands, const std::string& line) {
@@ -66,9 +66,9 @@ Json answer(agent::Commands& commands, const std::string& line) {
   try {
     return {{"id", id}, {"ok", true}, {"result", commands.run(command)}};
   } catch (const speed::CallError& error) {
-    Json told = failed(id, error);
-    told["details"] = agent::json_of(error.details());
-    return told;
+    Json reply = failed(id, error);
+    reply["details"] = agent::json_of(error.details());
+    return reply;
   } catch (const speed::Error& error) {
     return failed(id, error);
   } catch (const std::exception& error) {

@@ -14,19 +14,19 @@ speed::SignaturePolicy policy_of(const std::string& name) {
 }
 
 // A schema that a test describes: `misfit` is what no payload fits for.
-speed::PayloadSchema schema_of(const Json& said) {
-  speed::PayloadSchema schema{said.at("hash").get<std::string>(), said.at("personal").get<bool>(), {}};
-  schema.check = [said](std::string_view, speed::ByteView) {
-    if (!said.at("misfit").is_null()) throw speed::SchemaError(said["misfit"].get<std::string>());
-    return said.at("deprecated").get<Names>();
+speed::PayloadSchema schema_of(const Json& given) {
+  speed::PayloadSchema schema{given.at("hash").get<std::string>(), given.at("personal").get<bool>(), {}};
+  schema.check = [given](std::string_view, speed::ByteView) {
+    if (!given.at("misfit").is_null()) throw speed::SchemaError(given["misfit"].get<std::string>());
+    return given.at("deprecated").get<Names>();
   };
   return schema;
 }
 
-speed::Schemas schemas_of(const Json& said) {
-  return [said](std::string_view name, std::string_view version) -> std::optional<speed::PayloadSchema> {
-    const auto found = said.find(std::string(name) + "/" + std::string(version));
-    if (found == said.end()) return std::nullopt;
+speed::Schemas schemas_of(const Json& given) {
+  return [given](std::string_view name, std::string_view version) -> std::optional<speed::PayloadSchema> {
+    const auto found = given.find(std::string(name) + "/" + std::string(version));
+    if (found == given.end()) return std::nullopt;
     return schema_of(*found);
   };
 }
@@ -63,13 +63,13 @@ ProtectedNode::ProtectedNode(const Json& command, speed::NodeOptions options) {
   options.security = security_of(command);
   node_ = std::make_unique<speed::Node>(command.at("name").get<std::string>(), options);
   node_->on_message([this](speed::Message& message) {
-    Json told{{"payload", agent::json_of(message.payload())},
-              {"source", message.source()},
-              {"signedBy", text_or_null(message.signed_by())},
-              {"openedBy", text_or_null(message.opened_by())},
-              {"personal", message.contains_pii()}};
+    Json reply{{"payload", agent::json_of(message.payload())},
+               {"source", message.source()},
+               {"signedBy", text_or_null(message.signed_by())},
+               {"openedBy", text_or_null(message.opened_by())},
+               {"personal", message.contains_pii()}};
     const std::lock_guard guard(lock_);
-    handled_.push_back(std::move(told));
+    handled_.push_back(std::move(reply));
     changed_.notify_all();
   });
 }
@@ -82,8 +82,8 @@ Json ProtectedNode::send(const Json& command) {
     options.protection.classification = classification_of(command["classification"].get<std::string>());
   }
   if (command.contains("schema")) {
-    const Names said = command["schema"].get<Names>();
-    options.protection.schema = {.name = said.at(0), .version = said.at(1)};
+    const Names given = command["schema"].get<Names>();
+    options.protection.schema = {.name = given.at(0), .version = given.at(1)};
   }
   return node_->send(command.at("target").get<std::string>(), value_of(command.at("payload")), options);
 }
@@ -92,9 +92,9 @@ Json ProtectedNode::receive(const Json& command) {
   std::unique_lock guard(lock_);
   const std::chrono::duration<double> wait(command.at("timeout").get<double>());
   if (!changed_.wait_for(guard, wait, [this] { return !handled_.empty(); })) return nullptr;
-  Json told = std::move(handled_.front());
+  Json reply = std::move(handled_.front());
   handled_.pop_front();
-  return told;
+  return reply;
 }
 
 }  // namespace agent

@@ -59,7 +59,7 @@ void measure_rebuild(const char* what, const std::vector<Bytes>& segments, std::
   measure(what, bytes, [&] {
     Assembler assembler;
     for (std::size_t slot = first; slot < segments.size(); ++slot) {
-      if (assembler.receive("sender", segments[slot], 0).payload) return;
+      if (assembler.receive("sender", segments[slot], {}).payload) return;
     }
     std::abort();
   });

@@ -188,7 +188,7 @@ void read_segments(ByteView data) {
   limits.sender_buffered_bytes = 1 << 14;
   segment::Assembler assembler(limits);
   std::set<segment::Hash> delivered;
-  for (double now = 0; data.size() >= 2; ++now) {
+  for (TimePoint now; data.size() >= 2; now += 1s) {
     const std::size_t size = std::min<std::size_t>(wire::load<std::uint16_t>(data.data()), data.size() - 2);
     const ByteView one = data.subspan(2, size);
     data = data.subspan(2 + size);

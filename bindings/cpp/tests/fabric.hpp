@@ -19,7 +19,7 @@
 
 namespace speed::test {
 
-inline constexpr double hang_seconds = 20;  // what takes longer than this hangs
+inline constexpr std::chrono::seconds hang_time(20);  // what takes longer than this hangs
 
 class TestRoot {
  public:

@@ -134,11 +134,11 @@ struct Got {
 
 // Everything that lies there now; each read is later than the one before.
 inline std::vector<Got> read_all(fs::LaneReader& reader, bool scan = true) {
-  static double now = 1000;
+  static TimePoint now(1000s);
   std::vector<Got> all;
   std::vector<fs::Received> received;
   for (bool more = true; more;) {
-    more = reader.read(received, OneLane::most, now += 1, scan);
+    more = reader.read(received, OneLane::most, now += 1s, scan);
     for (const fs::Received& one : received) {
       all.push_back({std::string(wire::text(one.payload)), one.header.sequence, one.redelivered, one.doubtful});
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "wire/envelope/keyring.hpp"
+#include "wire/time.hpp"
 
 namespace speed::test {
 
@@ -30,6 +31,9 @@ inline Json cases(const std::string& stem, const std::string& part, const std::s
 inline std::string what(const Json& item) { return item.value("name", "") + ": " + item.value("bug", ""); }
 
 inline Bytes bytes_of(const Json& hex) { return wire::from_hex(hex.get<std::string>()).value(); }
+
+// An instant of a clock that began at 0, in seconds as vectors have it.
+inline TimePoint instant(double seconds) { return TimePoint(saturated(Seconds(seconds))); }
 
 inline std::uint64_t number_of(const Json& hex16) { return std::stoull(hex16.get<std::string>(), nullptr, 16); }
 

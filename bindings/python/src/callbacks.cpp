@@ -192,7 +192,7 @@ void log_to(nb::handle write) {
 nb::object to_tuple(const Message& message) {
   return nb::make_tuple(message, bytes_of(held_bytes(message)), message.source(), message.sequence(),
                         message.timestamp_ms(), message.redelivered(), message.deliveries(),
-                        says_only_publisher(message), is_large(message));
+                        has_only_publisher(message), is_large(message));
 }
 
 nb::object to_object(const NodeInfo& info) {

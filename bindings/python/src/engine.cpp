@@ -99,7 +99,7 @@ void Engine::give(nb::handle callable, HandOver hand_over) {
     const Released released;
     hand_over(kept);
   }
-  if (is_closing_ && closed()) return kept.let_go();
+  if (is_closing_ && closed()) return kept.release();
   given_.add(kept);
 }
 

@@ -69,7 +69,7 @@ Kept::Cell::~Cell() {
   Py_DECREF(object);
 }
 
-void Kept::let_go() const { Py_CLEAR(cell_->object); }
+void Kept::release() const { Py_CLEAR(cell_->object); }
 
 // What goes may come back here.
 void Given::forget() { const std::vector<Kept> gone = std::exchange(kept_, {}); }
@@ -80,9 +80,9 @@ void Given::forget_unshared() {
   kept_.erase(unshared, kept_.end());
 }
 
-void Given::let_go() {
+void Given::release() {
   const std::vector<Kept> gone = std::exchange(kept_, {});
-  for (const Kept& one : gone) one.let_go();
+  for (const Kept& one : gone) one.release();
 }
 
 int Given::visit(visitproc visit, void* arg) const {

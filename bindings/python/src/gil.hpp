@@ -59,7 +59,7 @@ class Kept {
   PyObject* get() const { return cell_ == nullptr ? nullptr : cell_->object; }
   explicit operator bool() const { return cell_ != nullptr; }
   bool is_shared() const { return cell_.use_count() > 1; }
-  void let_go() const;  // for all who share it, who get null from now on; the lock is held
+  void release() const;  // for all who share it, who get null from now on; the lock is held
 
  private:
   struct Cell {
@@ -79,7 +79,7 @@ class Given {
   void add(const Kept& one) { kept_.push_back(one); }
   void forget();  // others keep each for as long as they can still call it
   void forget_unshared();  // what nobody else keeps
-  void let_go();  // others find that it is gone
+  void release();  // others find that it is gone
   int visit(visitproc visit, void* arg) const;
 
  private:

@@ -22,9 +22,9 @@ ByteView PythonSource::read(std::size_t begin, std::size_t end, Bytes& room) con
   return room;
 }
 
-Progress progress_of(nb::handle told) {
-  if (told.is_none()) return {};
-  return [kept = Kept(told.ptr())](std::size_t written, std::size_t total) {
+Progress progress_of(nb::handle progress) {
+  if (progress.is_none()) return {};
+  return [kept = Kept(progress.ptr())](std::size_t written, std::size_t total) {
     const Taken taken;
     checked(guarded([&] {
       return PyObject_CallFunction(kept.get(), "nn", static_cast<Py_ssize_t>(written), static_cast<Py_ssize_t>(total));

@@ -27,7 +27,7 @@ class PythonSource : public segment::Source {
 };
 
 // `told(written, total)`, or None.
-Progress progress_of(nb::handle told);
+Progress progress_of(nb::handle progress);
 
 // Of the payload that lies in the node's store; None for a message that does not.
 std::optional<std::size_t> large_size(const Message& message);

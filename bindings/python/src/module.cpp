@@ -58,7 +58,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
 
 template <class Holder>
 int clear(PyObject* self) {
-  if (nb::inst_ready(self)) nb::inst_ptr<Holder>(self)->given().let_go();
+  if (nb::inst_ready(self)) nb::inst_ptr<Holder>(self)->given().release();
   return 0;
 }
 

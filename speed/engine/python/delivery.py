@@ -6,7 +6,6 @@ handled one after the other, in order; different senders side by side, the more 
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -71,9 +70,11 @@ class Dead:
         try:
             kept = self._letters.add(letter, _pieces(message.metadata), size, durable=self._context.durable)
         except StorageError as error:
+            self._context.stats.count(counters.DEAD_LETTERS_UNWRITTEN)
             self._context.limiter.warn(log, "dead", "a dead letter of %s cannot be kept: %s", message.source, error)
             return False
         if kept is None:
+            self._context.stats.count(counters.DEAD_LETTERS_WITHOUT_ROOM)
             self._context.limiter.warn(log, "dead full", "there is no room for dead letters: see `speed dead`")
             return False
         self._context.stats.count(counters.DEAD_LETTERS)
@@ -81,8 +82,10 @@ class Dead:
         return True
 
     def _put_back(self, number: int) -> bool:
-        with contextlib.suppress(StorageError):
+        try:
             self._letters.move(number, "trying", "letter")
+        except StorageError:
+            self._context.stats.count(counters.DEAD_LETTERS_UNFINISHED)
         return True
 
     # --- what is to be tried again ---
@@ -91,6 +94,7 @@ class Dead:
         """What was being tried when the last process ended waits for a word again."""
         for one in self._letters.kept():
             if one.state == "trying":
+                self._context.stats.count(counters.DEAD_LETTERS_UNFINISHED)
                 self._letters.move(one.number, "trying", "letter")
 
     def look(self) -> None:
@@ -104,6 +108,7 @@ class Dead:
             letter, pieces = self._letters.read(number)
             view = MessageView(b"".join(pieces)).validate()
         except (SpeedError, OSError) as error:
+            self._context.stats.count(counters.DEAD_LETTERS_UNREAD)
             log.warning("dead letter %d cannot be read: %s", number, error)
             self._put_back(number)
             return
@@ -120,11 +125,14 @@ class Dead:
         is_event = letter.type == "EVENT"
         arrival = Arrival(lane, token, is_event=is_event, redelivered=True, run=self._handle, message=message)
         arrival.letter = number
+        self._context.stats.count(counters.DEAD_LETTERS_TRIED_AGAIN)
         self._arrive(arrival)
 
     def _handled(self, number: int) -> None:
-        with contextlib.suppress(StorageError):
+        try:
             self._letters.drop(number)
+        except StorageError:
+            self._context.stats.count(counters.DEAD_LETTERS_UNFINISHED)
 
 
 class LetterLane:

@@ -188,7 +188,7 @@ class Registrar:
     def _ensure_watch(self) -> None:
         with self._watch_lock:
             if self._watch is None:
-                self._watch = RegistryWatch(self._context.registry, self._changed)
+                self._watch = RegistryWatch(self._context.registry, self._changed, self._context.stats.count)
                 self._watch.start()
 
     def notice_left(self, name: str) -> None:

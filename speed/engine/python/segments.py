@@ -35,8 +35,8 @@ from speed.segment.splitter import Splitter, splitter_for
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
 from speed.wire.limits import (
     FILE_BACKED_BYTES,
-    MAX_BEHIND,
     MAX_CALL_BYTES,
+    MAX_DEFERRED_CONTROLS,
     MAX_PAYLOAD_BYTES,
     MAX_SEGMENTED_BYTES,
     RECONSTRUCTION_SECONDS,
@@ -66,7 +66,7 @@ class RequestBarrier:
     def wait(self, sender: str, do: Callable[[], None]) -> bool:
         """Whether ``do`` waits; if not, it is to be done at once: nothing is before it, or too much waits already."""
         before, waiting = self._open.get(sender), self._waiting.get(sender, [])
-        if not before or len(waiting) >= MAX_BEHIND:
+        if not before or len(waiting) >= MAX_DEFERRED_CONTROLS:
             return False
         self._waiting.setdefault(sender, []).append((set(before), do))
         return True
@@ -526,7 +526,8 @@ class LargeSender:
         try:
             for segment in self._segments(link, source, unordered):
                 if waiter.done:
-                    break  # the receiver has given it up
+                    self._context.stats.count(counters.PAYLOADS_GIVEN_UP)
+                    break
                 link.send_tracked(type_, flags, write_segment(segment), monotonic() + timeout_seconds, track)
                 _report(progress, segment, source)
             deadline = monotonic() + timeout_seconds

@@ -295,6 +295,7 @@ class Serving:
                 self._context.stats.count(counters.REQUESTS_FOR_NO_SERVICE)
             return partial(self._end, call, found)
         if (call.unsure or call.head.repeated) and not found.idempotent:
+            self._context.stats.count(counters.REQUESTS_IN_DOUBT)
             return partial(self._end, call, _MAY_HAVE_RUN)
         try:
             arguments = spc.decode_arguments(call.payload, call.head)
@@ -306,8 +307,10 @@ class Serving:
             # Without its lease it begins nothing, whether a successor has read the lane yet or not.
             self._context.registration.check_held()
             if not call.begin(listed=found.idempotent):
+                self._context.stats.count(counters.REQUESTS_NOT_BEGUN)
                 return partial(self._end, call, _unwritten(call.head.service))
         except LeaseLostError as error:
+            self._context.stats.count(counters.REQUESTS_NOT_BEGUN)
             self._lost(error)
             return partial(self._forget, call)
         return partial(self._invoke, call, found, arguments)

@@ -91,7 +91,7 @@ SPEED_EXPORT ByteView held_bytes(const Message& message);
 SPEED_EXPORT std::size_t encoded_size(const Message& message);  // of a large message as it was received
 SPEED_EXPORT bool is_finished(const Message& message);
 SPEED_EXPORT bool is_large(const Message& message);  // its payload lies in the node's store
-SPEED_EXPORT bool says_only_publisher(const Message& message);  // of security; most messages say no more
+SPEED_EXPORT bool has_only_publisher(const Message& message);  // of security; most messages say no more
 
 // What the present thread runs for a node, so that another thread can go on with it.
 class SPEED_EXPORT PresentWork {

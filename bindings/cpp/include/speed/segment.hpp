@@ -139,11 +139,12 @@ class SPEED_EXPORT Assembler {
   Assembler(const Assembler&) = delete;
   Assembler& operator=(const Assembler&) = delete;
 
-  // Takes one segment of `sender`; `now` is in seconds. WireError BAD_SEGMENT, SEGMENT_CONFLICT, SEGMENT_LIMIT,
+  // Takes one segment of `sender` at `now`, which never goes back. WireError BAD_SEGMENT, SEGMENT_CONFLICT, SEGMENT_LIMIT,
   // SEGMENT_HASH.
-  Outcome receive(const std::string& sender, ByteView data, double now, unsigned kind = 1);
+  Outcome receive(const std::string& sender, ByteView data, std::chrono::steady_clock::time_point now,
+                  unsigned kind = 1);
   // Forgets what waited too long; returns the payloads that are lost.
-  std::vector<Key> expire(double now);
+  std::vector<Key> expire(std::chrono::steady_clock::time_point now);
 
  private:
   class Impl;

@@ -157,10 +157,10 @@ bool fits(const std::optional<std::string>& row, int scale) {
 
 // The usual scale, unless a row does not fit into it: then as many digits as any row has behind its point.
 int scale_of(const std::vector<std::optional<std::string>>& rows) {
-  int behind = 0;
-  for (const auto& row : rows) behind = std::max(behind, row ? wire::digits_behind(*row) : 0);
+  int digits = 0;
+  for (const auto& row : rows) digits = std::max(digits, row ? wire::fraction_digits(*row) : 0);
   const bool is_usual = std::ranges::all_of(rows, [](const auto& row) { return fits(row, usual_scale); });
-  return is_usual ? usual_scale : std::min(behind, wire::max_precision);
+  return is_usual ? usual_scale : std::min(digits, wire::max_precision);
 }
 
 Column decimals_column(const std::vector<Value>& results) {

@@ -24,7 +24,6 @@ inline constexpr std::string_view dead_letters_unwritten = "dead_letters_unwritt
 inline constexpr std::string_view dead_letters_without_room = "dead_letters_without_room";
 inline constexpr std::string_view deliveries_damaged = "deliveries_damaged";
 inline constexpr std::string_view deliveries_failed = "deliveries_failed";
-inline constexpr std::string_view deliveries_unwritten = "deliveries_unwritten";
 inline constexpr std::string_view dispatch_failures = "dispatch_failures";
 inline constexpr std::string_view duplicates = "duplicates";
 inline constexpr std::string_view events_reported_refused = "events_reported_refused";

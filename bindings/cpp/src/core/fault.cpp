@@ -39,10 +39,10 @@ Fault fault_of(const std::exception& error) {
     return of_a_call(*any);
   }
   if (known == nullptr || dynamic_cast<const ConversionError*>(&error) != nullptr) return of_the_service(error);
-  const bool is_said = dynamic_cast<const InvalidArgumentsError*>(known) != nullptr ||
-                       dynamic_cast<const ExecutionFailedError*>(known) != nullptr ||
-                       dynamic_cast<const ApplicationError*>(known) != nullptr;
-  return is_said ? Fault{known->code(), known->details(), true} : of_the_service(error);
+  const bool is_stated = dynamic_cast<const InvalidArgumentsError*>(known) != nullptr ||
+                         dynamic_cast<const ExecutionFailedError*>(known) != nullptr ||
+                         dynamic_cast<const ApplicationError*>(known) != nullptr;
+  return is_stated ? Fault{known->code(), known->details(), true} : of_the_service(error);
 }
 
 }  // namespace speed::core

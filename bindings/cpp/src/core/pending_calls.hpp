@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -20,6 +19,7 @@
 
 #include "speed/value.hpp"
 #include "wire/envelope/entry.hpp"
+#include "wire/time.hpp"
 #include "wire/value/buffer.hpp"
 
 namespace speed::core {
@@ -64,7 +64,7 @@ struct SentRequest {
     if (keeper != nullptr) keeper->give(std::move(payload));
   }
 
-  double until = 0;                                // the deadline of its program, monotonic seconds
+  TimePoint until = {};                                // the deadline of its program
   std::uint32_t generation = 0;                    // of the server that it was written to; 0: to none yet
   std::shared_ptr<const wire::Entry> server = {};  // the entry of that generation
   std::vector<std::uint64_t> segments = {};        // sequences, where it went in several envelopes
@@ -77,7 +77,7 @@ struct SentRequest {
   bool server_left = false;        // that generation said so: it begins nothing more
   bool is_withdrawn = false;
   bool is_awaited = false;         // of one that waits: its server is starting
-  double since = 0;                // it waits for a successor, or for what decides; monotonic seconds
+  std::optional<TimePoint> since = {};  // it waits for a successor, or for what decides
 
   std::span<const std::uint64_t> sequences() const {
     return segments.empty() ? std::span(&sequence, 1) : std::span(segments);
@@ -86,7 +86,7 @@ struct SentRequest {
 
 struct PendingCall {
   std::string target;
-  double deadline = 0;  // monotonic seconds
+  TimePoint deadline = {};
   enum class Kind { call, question, acknowledgement } kind = Kind::call;
   Completion completion;
   std::shared_ptr<SentRequest> request = {};  // of a call
@@ -119,7 +119,7 @@ class PendingCalls {
   }
 
   // What is known of the deadlines follows.
-  void set_deadline(PendingCall& call, double deadline) {
+  void set_deadline(PendingCall& call, TimePoint deadline) {
     call.deadline = deadline;
     earliest_ = std::min(earliest_, deadline);
   }
@@ -157,7 +157,7 @@ class PendingCalls {
     return taken;
   }
 
-  std::vector<PendingCall> take_late(double now) {
+  std::vector<PendingCall> take_late(TimePoint now) {
     if (now < earliest_) return {};
     auto late = take_if([&](const PendingCall& call) { return call.deadline <= now; });
     earliest_ = never;
@@ -165,7 +165,7 @@ class PendingCalls {
     return late;
   }
 
-  double next_deadline() const { return calls_.empty() ? never : earliest_; }  // not after the earliest one
+  TimePoint next_deadline() const { return calls_.empty() ? never : earliest_; }  // not after the earliest one
   std::size_t size() const { return calls_.size(); }
 
   bool waits_for(const std::string& target) const {
@@ -179,7 +179,6 @@ class PendingCalls {
   }
 
  private:
-  static constexpr double never = std::numeric_limits<double>::infinity();
   using Table = std::unordered_map<std::string, PendingCall>;
 
   Completion take(Table::iterator found) {
@@ -189,7 +188,7 @@ class PendingCalls {
   }
 
   Table calls_;
-  double earliest_ = never;
+  TimePoint earliest_ = never;
   std::uint64_t entered_ = 0;
 };
 

@@ -32,7 +32,7 @@ class RequestBarrier {
     const auto before = open_.find(sender);
     if (before == open_.end()) return false;
     std::vector<Waiting>& waiting = waiting_[sender];
-    if (waiting.size() >= wire::limits::max_behind) return false;
+    if (waiting.size() >= wire::limits::max_deferred_controls) return false;
     waiting.push_back({before->second, task});
     return true;
   }

@@ -56,7 +56,7 @@ Admission Scheduler::request(const WorkPtr& work) {
   return Admission::waiting;
 }
 
-bool Scheduler::message(const WorkPtr& work, double now, bool claimed) {
+bool Scheduler::message(const WorkPtr& work, TimePoint now, bool claimed) {
   if (life_ != Life::open) return false;
   if (work->order.empty()) work->order = work->sender;
   work->number = ++numbers_;
@@ -67,7 +67,7 @@ bool Scheduler::message(const WorkPtr& work, double now, bool claimed) {
   }
   work->state = State::unclaimed;
   unclaimed_[work->sender].push_back(work);
-  if (work->is_event) note_deadline(work, now + wire::limits::unclaimed_event_seconds);
+  if (work->is_event) note_deadline(work, now + wire::limits::unclaimed_event);
   return true;
 }
 
@@ -85,7 +85,7 @@ bool Scheduler::has(Kind kind) const {
   return kind == Kind::message ? !ready_.empty() : !tasks_.empty();
 }
 
-bool Scheduler::may_take(double now) const {
+bool Scheduler::may_take(TimePoint now) const {
   if (life_ == Life::closed || running() > workers_) return false;
   const bool is_due = !back_off_.empty() && back_off_.front().at <= now && running_of(Kind::message) < workers_;
   return is_due || std::ranges::any_of(rotation_, [&](Kind kind) { return has(kind); });
@@ -98,7 +98,7 @@ WorkPtr Scheduler::find(const std::string& sender, const std::string& key) const
   return found == of_sender->second.end() ? nullptr : found->second;
 }
 
-WorkPtr Scheduler::take(double now) {
+WorkPtr Scheduler::take(TimePoint now) {
   end_back_off(now);
   if (life_ == Life::closed || running() > workers_) return nullptr;
   const auto found = std::ranges::find_if(rotation_, [&](Kind kind) { return has(kind); });
@@ -160,7 +160,7 @@ void Scheduler::done(const WorkPtr& work) {
   }
 }
 
-void Scheduler::again(const WorkPtr& work, double at) {
+void Scheduler::again(const WorkPtr& work, TimePoint at) {
   free_place(*work);
   work->state = State::back_off;
   push(back_off_, {at, work});
@@ -221,7 +221,7 @@ void Scheduler::let_follow(const std::string& order) {
   make_ready(order);
 }
 
-void Scheduler::end_back_off(double now) {
+void Scheduler::end_back_off(TimePoint now) {
   while (!back_off_.empty() && back_off_.front().at <= now) {
     const WorkPtr work = pop(back_off_);
     work->state = State::waiting;
@@ -325,7 +325,7 @@ void Scheduler::forget_accepted(const Work& work) {
   if (of_sender->second.empty()) accepted_.erase(of_sender);
 }
 
-Overdue Scheduler::expire(double now) {
+Overdue Scheduler::expire(TimePoint now) {
   Overdue found;
   while (!deadlines_.empty() && deadlines_.front().at <= now) {
     const WorkPtr work = pop(deadlines_);
@@ -345,7 +345,7 @@ Overdue Scheduler::expire(double now) {
 }
 
 // Remembers a time; those that mean nothing any more are cleared out once they are the greater part.
-void Scheduler::note_deadline(const WorkPtr& work, double deadline) {
+void Scheduler::note_deadline(const WorkPtr& work, TimePoint deadline) {
   work->deadline = deadline;
   if (deadlines_.size() > clear_at_) {
     std::erase_if(deadlines_, [](const Timed& one) { return !awaits(*one.work); });
@@ -355,9 +355,9 @@ void Scheduler::note_deadline(const WorkPtr& work, double deadline) {
   push(deadlines_, {deadline, work});
 }
 
-std::optional<double> Scheduler::next_time() {
+std::optional<TimePoint> Scheduler::next_time() {
   while (!deadlines_.empty() && !awaits(*deadlines_.front().work)) pop(deadlines_);
-  std::optional<double> next;
+  std::optional<TimePoint> next;
   for (const auto* const heap : {&deadlines_, &back_off_}) {
     if (!heap->empty()) next = std::min(next.value_or(heap->front().at), heap->front().at);
   }

@@ -20,6 +20,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "wire/time.hpp"
+
 namespace speed::core {
 
 enum class Kind { request, message, task };
@@ -45,7 +47,7 @@ struct Work {
   std::string order = {};  // of a message: what keeps it in order; its sender, if empty
   int priority = 5;
   bool is_event = false;
-  double deadline = 0;  // of a request; seconds, as all times here
+  TimePoint deadline = {};  // of a request
   // --- the Scheduler's ---
   std::uint64_t number = 0;  // in the order of arrival
   State state = State::waiting;
@@ -70,15 +72,15 @@ class Scheduler {
   Admission request(const WorkPtr& work);  // its sender's grant and its head were checked
   // A message or event; false once the node leaves: it stays in its lane, for the next start. `claimed`: something in
   // the program takes it; else it waits until something does.
-  bool message(const WorkPtr& work, double now, bool claimed);
+  bool message(const WorkPtr& work, TimePoint now, bool claimed);
   void task(const WorkPtr& work);
 
   // --- workers ---
 
-  WorkPtr take(double now);  // what a free worker does next; null if there is nothing, or no place for it
+  WorkPtr take(TimePoint now);  // what a free worker does next; null if there is nothing, or no place for it
   void done(const WorkPtr& work);
   void again(const WorkPtr& work,
-             double at);  // handling failed: once more then; what comes after it in its order waits
+             TimePoint at);  // handling failed: once more then; what comes after it in its order waits
   bool blocked(const WorkPtr& work);  // its worker waits: others get its place. False if too many wait already
   void resumed(const WorkPtr& work);
 
@@ -95,8 +97,8 @@ class Scheduler {
   WorkPtr withdraw(const std::string& sender, const std::string& key);
   // Those of its requests, the waiting ones ended.
   std::vector<WorkPtr> forget(const std::string& sender, const std::function<bool(const Work&)>& which);
-  Overdue expire(double now);
-  std::optional<double> next_time();  // when time alone next changes something
+  Overdue expire(TimePoint now);
+  std::optional<TimePoint> next_time();  // when time alone next changes something
 
   // --- the end ---
 
@@ -106,7 +108,7 @@ class Scheduler {
   std::vector<WorkPtr> close();  // nothing is taken any more; the requests that still waited, ended
   Life life() const { return life_; }
 
-  bool may_take(double now) const;  // whether `take` gives something
+  bool may_take(TimePoint now) const;  // whether `take` gives something
   WorkPtr find(const std::string& sender, const std::string& key) const;  // a request that waits or runs, or null
   std::size_t running() const { return running_[0] + running_[1]; }
   std::set<std::string> senders() const;  // of requests
@@ -119,7 +121,7 @@ class Scheduler {
   };
   using Ring = std::list<Turn>;
   struct Timed {
-    double at;
+    TimePoint at;
     WorkPtr work;
   };
 
@@ -134,12 +136,12 @@ class Scheduler {
   void make_ready(const std::string& order);
   void unready(const std::string& order);
   void let_follow(const std::string& order);
-  void end_back_off(double now);
+  void end_back_off(TimePoint now);
   void merge(const std::vector<WorkPtr>& claimed);
   void remove_unclaimed(const WorkPtr& work);
   void drop_request(const WorkPtr& work);
   void forget_accepted(const Work& work);
-  void note_deadline(const WorkPtr& work, double deadline);
+  void note_deadline(const WorkPtr& work, TimePoint deadline);
 
   const std::size_t workers_;
   Life life_ = Life::open;

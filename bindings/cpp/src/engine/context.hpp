@@ -28,6 +28,7 @@
 #include "speed/node.hpp"
 #include "speed/segment.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 #include "wire/value/buffer.hpp"
 
 namespace speed::engine {
@@ -72,9 +73,9 @@ class Life {
     return why_;
   }
   // Waits; true if the node ended.
-  bool wait_for_end(double seconds) const {
+  bool wait_for_end(Duration timeout) const {
     UniqueLock guard(lock_);
-    return changed_.wait_for(guard, std::chrono::duration<double>(seconds), [&] { return has_ended(); });
+    return changed_.wait_for(guard, timeout, [&] { return has_ended(); });
   }
 
  private:
@@ -126,7 +127,7 @@ struct Context {
   bool polling = false;
   bool remote = false;  // the root lies on another host
   std::uint64_t window_bytes = 0;
-  double spin_seconds = 0;
+  Duration spin = {};
   std::size_t max_open_files = 512;  // of lanes and links together (L-26)
   segment::Limits segment_limits;
   OnError on_error = OnError::dead_letter;

@@ -125,28 +125,28 @@ void LogLimiter::always(LogLevel level, std::string_view logger, const std::stri
 }
 
 void LogLimiter::limited(LogLevel level, std::string_view logger, std::string_view kind, const std::string& text,
-                         double seconds) {
-  if (const auto left_out = due(kind, seconds)) counted(level, logger, text, *left_out);
+                         Duration quiet) {
+  if (const auto left_out = due(kind, quiet)) counted(level, logger, text, *left_out);
 }
 
 void LogLimiter::limited(LogLevel level, std::string_view logger, std::string_view kind,
                          const std::function<std::string()>& make) {
-  if (const auto left_out = due(kind, quiet_seconds)) counted(level, logger, make(), *left_out);
+  if (const auto left_out = due(kind, quiet_time)) counted(level, logger, make(), *left_out);
 }
 
-std::optional<std::uint64_t> LogLimiter::due(std::string_view kind, double seconds) {
+std::optional<std::uint64_t> LogLimiter::due(std::string_view kind, Duration quiet) {
   const MutexLock guard(lock_);
   auto found = kinds_.find(kind);
   if (found == kinds_.end()) {
     if (kinds_.size() >= max_kinds) return std::nullopt;
     found = kinds_.emplace(kind, Kind{}).first;
   }
-  const double now = fs::monotonic_seconds();
+  const TimePoint now = fs::monotonic_now();
   if (now < found->second.quiet_until) {
     ++found->second.left_out;
     return std::nullopt;
   }
-  found->second.quiet_until = now + seconds;
+  found->second.quiet_until = now + quiet;
   return std::exchange(found->second.left_out, 0);
 }
 

@@ -11,19 +11,20 @@
 
 #include "speed/log.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
 class LogLimiter {
  public:
-  static constexpr double quiet_seconds = 10;
+  static constexpr Duration quiet_time = 10s;
 
   // The name that begins each line; set once, before the first.
   void names(const std::string& node) { node_ = node; }
 
-  // One line of this kind in `seconds`; it says how many were left out before it.
+  // One line of this kind in `quiet`; it says how many were left out before it.
   void limited(LogLevel level, std::string_view logger, std::string_view kind, const std::string& text,
-               double seconds = quiet_seconds);
+               Duration quiet = quiet_time);
   // Likewise; the text is made only for a line that is written.
   void limited(LogLevel level, std::string_view logger, std::string_view kind,
                const std::function<std::string()>& make);
@@ -31,13 +32,13 @@ class LogLimiter {
 
  private:
   struct Kind {
-    double quiet_until = 0;
+    TimePoint quiet_until = {};
     std::uint64_t left_out = 0;
   };
   static constexpr std::size_t max_kinds = 256;
 
   // How many lines of this kind were left out before this one; none where this one is left out too.
-  std::optional<std::uint64_t> due(std::string_view kind, double seconds);
+  std::optional<std::uint64_t> due(std::string_view kind, Duration quiet);
   void counted(LogLevel level, std::string_view logger, const std::string& text, std::uint64_t left_out) const;
 
   std::string node_;

@@ -11,8 +11,8 @@ namespace speed::engine {
 
 namespace {
 
-constexpr double liveness_seconds = 1.0;  // how often nodes with open calls are looked at
-constexpr double poll_seconds = 0.25;     // how often the registry is, where it cannot be watched
+constexpr Duration liveness_period = 1s;  // how often nodes with open calls are looked at
+constexpr Duration poll_period = 250ms;    // how often the registry is, where it cannot be watched
 
 }  // namespace
 
@@ -40,11 +40,8 @@ NodeInfo info_of(const wire::Entry& entry) {
           entry.ephemeral};
 }
 
-Registrar::Registrar(Context& context, Workers& workers, double heartbeat_seconds)
-    : context_(context),
-      workers_(workers),
-      heartbeat_seconds_(heartbeat_seconds),
-      watch_(wire::registry_dir(context.root)) {}
+Registrar::Registrar(Context& context, Workers& workers, Duration heartbeat)
+    : context_(context), workers_(workers), heartbeat_(heartbeat), watch_(wire::registry_dir(context.root)) {}
 
 Registrar::~Registrar() {
   if (thread_.joinable()) thread_.detach();
@@ -104,16 +101,16 @@ void Registrar::begin_watching() {
 }
 
 void Registrar::run() {
-  double next_heartbeat = fs::monotonic_seconds() + heartbeat_seconds_;
-  bool told = false;
+  TimePoint next_heartbeat = fs::monotonic_now() + heartbeat_;
+  bool counted = false;
   while (!context_.life.has_ended()) {
-    if (watch_.is_polling() && !std::exchange(told, true)) context_.stats.count(core::counters::registry_polled);
-    const double tick = watch_.is_polling() ? poll_seconds : liveness_seconds;  // inotify's limits are low
-    watch_.wait(std::max(0.0, std::min(tick, next_heartbeat - fs::monotonic_seconds())));
+    if (watch_.is_polling() && !std::exchange(counted, true)) context_.stats.count(core::counters::registry_polled);
+    const Duration pause = watch_.is_polling() ? poll_period : liveness_period;  // inotify's limits are low
+    watch_.wait(std::max(Duration::zero(), std::min(pause, next_heartbeat - fs::monotonic_now())));
     if (context_.life.has_ended()) return;
-    if (fs::monotonic_seconds() >= next_heartbeat || context_.registration->has_new_keys() ||
+    if (fs::monotonic_now() >= next_heartbeat || context_.registration->has_new_keys() ||
         context_.registration->is_over()) {
-      next_heartbeat = fs::monotonic_seconds() + heartbeat_seconds_;
+      next_heartbeat = fs::monotonic_now() + heartbeat_;
       if (!renew()) return;
     }
     guarded("changes of the registry", [&] { look(); });

@@ -11,6 +11,7 @@
 #include "fs/registry/watch.hpp"
 #include "speed/node.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -27,7 +28,7 @@ class Registrar {
     std::function<void()> sweep;                        // for a short time
   };
 
-  Registrar(Context& context, Workers& workers, double heartbeat_seconds);
+  Registrar(Context& context, Workers& workers, Duration heartbeat);
   ~Registrar();
 
   void start(Effects effects, const std::shared_ptr<void>& owner);
@@ -52,7 +53,7 @@ class Registrar {
 
   Context& context_;
   Workers& workers_;
-  const double heartbeat_seconds_;
+  const Duration heartbeat_;
   Effects effects_;
   fs::Watch watch_;
   core::RegistryView view_ SPEED_GUARDED_BY(lock_);

@@ -25,13 +25,11 @@ namespace speed::engine {
 
 namespace {
 
-constexpr double join_seconds = 5.0;
-constexpr double callback_seconds = 1.0;
-constexpr double callback_seconds_beside_hung_work = 0.5;
-constexpr double wait_pause_seconds = 0.01;
+constexpr Duration join_timeout = 5s;
+constexpr Duration callback_timeout = 1s;
+constexpr Duration callback_timeout_with_hung_work = 500ms;
+constexpr Duration wait_pause = 10ms;
 constexpr rlim_t most_open_files = 8192;  // for lanes and links, however many the process may have; else half of those
-
-std::int64_t to_ms(double seconds) { return static_cast<std::int64_t>(seconds * 1000); }
 
 wire::SchemaFields schema_fields(const SchemaReference& schema) {
   return {schema.url, schema.version, schema.format, schema.hash, schema.name, schema.compatibility, {}};
@@ -45,25 +43,25 @@ void within(const char* option, std::uint64_t value, std::uint64_t least, std::o
 
 void seconds_within(const char* option, Seconds value, double least, double most) {
   if (value.count() >= least && value.count() <= most) return;
-  std::ostringstream told;
-  told << option << " is " << value.count() << " s; use " << least << " to " << most << " s";
-  throw ConfigurationError(told.str());
+  std::ostringstream text;
+  text << option << " is " << value.count() << " s; use " << least << " to " << most << " s";
+  throw ConfigurationError(text.str());
 }
 
 void check(const std::string& name, const NodeOptions& options) {
   wire::check_node_name(name);
   // generated from registry_spec/options.json by scripts/generate
-  in_seconds("lease", options.lease);
-  in_seconds("heartbeat", options.heartbeat);
+  duration_of("lease", options.lease);
+  duration_of("heartbeat", options.heartbeat);
   within("workers", options.workers, 1, 256);
   within("name_space.size()", options.name_space.size(), 1, 128);
   seconds_within("spin", options.spin, 0, 0.01);
   within("max_deliveries", options.max_deliveries, 1, 1'000'000);
   within("max_lane_bytes", options.max_lane_bytes, 1);
   // end of what is generated
-  in_seconds("segment_limits.idle", options.segment_limits.idle);
-  in_seconds("segment_limits.total", options.segment_limits.total);
-  in_seconds("segment_limits.completion", options.segment_limits.completion);
+  duration_of("segment_limits.idle", options.segment_limits.idle);
+  duration_of("segment_limits.total", options.segment_limits.total);
+  duration_of("segment_limits.completion", options.segment_limits.completion);
 }
 
 std::size_t default_open_files() {
@@ -84,7 +82,7 @@ Runtime::Runtime(std::size_t size)
       workers(size),
       answers(context, links),
       calls(context, links,
-            {[this](double deadline) { protocol->wake_by(deadline); },
+            {[this](TimePoint deadline) { protocol->wake_by(deadline); },
              [this](const std::string& name) { protocol->node_left(name); },
              [this](Task task) { workers.submit(std::move(task)); }}),
       large(context, links, calls, workers),
@@ -96,7 +94,7 @@ Runtime::Runtime(std::size_t size)
     context.registration->replaced(why);
     registrar->look_at_lease();
   };
-  context.unheard = [this](const std::string& target) { protocol->nobody_hears(target); };
+  context.unheard = [this](const std::string& target) { protocol->has_no_reader(target); };
 }
 
 std::shared_ptr<Runtime> Runtime::make(const std::string& name, const NodeOptions& options) {
@@ -117,7 +115,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.name_space = options.name_space;
   context.accept_name_spaces = options.accept_name_spaces;
   context.window_bytes = options.max_lane_bytes;
-  context.spin_seconds = options.spin.count();
+  context.spin = duration_of("spin", options.spin);
   context.max_open_files = options.max_open_files > 0 ? options.max_open_files : default_open_files();
   context.segment_limits = options.segment_limits;
   context.on_error = options.on_error;
@@ -130,7 +128,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.registry = std::make_unique<fs::Registry>(context.root, context.keyring());
   context.registry->prepare();
   const fs::Filesystem filesystem = fs::filesystem_of(context.root);
-  context.registry->late_ms = to_ms(filesystem.late_seconds);
+  context.registry->late_ms = std::chrono::duration_cast<std::chrono::milliseconds>(filesystem.late).count();
   if (options.durable && filesystem.is_memory) {
     throw DurabilityError(context.root + " lies in memory: it cannot survive a power cut; use a root on a disk");
   }
@@ -152,14 +150,14 @@ void Runtime::claim(const NodeOptions& options) {
       return entry != nullptr && static_cast<std::uint32_t>(entry->generation) == generation;
     };
     inbox->is_remote = context.remote;
-    inbox->late_seconds = static_cast<double>(context.registry->late_ms) / 1000;
+    inbox->late = std::chrono::milliseconds(context.registry->late_ms);
     if (won.former > 0) fs::fence_lanes(context.root, context.name, won.generation, context.keyring());
     if (!context.polling) bell = std::make_unique<fs::Bell>(wire::bell_path(context.root, context.name));
   };
   const fs::Registration::Settings settings{
       context.name,
-      to_ms(options.lease.count()),
-      to_ms(options.heartbeat.count()),
+      in_milliseconds("lease", options.lease),
+      in_milliseconds("heartbeat", options.heartbeat),
       options.fabrics,
       context.policy.allowed(),
       options.language,
@@ -173,9 +171,9 @@ void Runtime::claim(const NodeOptions& options) {
     dead = std::make_shared<DeadLetters>(context, workers);
     delivery.bury_in(*dead);
     protocol = std::make_unique<Protocol>(context, std::move(bell), std::move(inbox), [this] { dead->look(); });
-    sweeper = std::make_unique<Sweeper>(context, options.lease.count(), options.ephemeral,
+    sweeper = std::make_unique<Sweeper>(context, duration_of("lease", options.lease), options.ephemeral,
                                         [this] { links.close_departed(); });
-    registrar = std::make_unique<Registrar>(context, workers, options.heartbeat.count());
+    registrar = std::make_unique<Registrar>(context, workers, duration_of("heartbeat", options.heartbeat));
   } catch (const std::system_error& error) {
     context.registration->remove();
     throw not_started(context.name, error);
@@ -186,7 +184,7 @@ void Runtime::start() {
   try {
     begin();
   } catch (const std::system_error& error) {
-    leave(0);
+    leave(Duration::zero());
     throw not_started(context.name, error);
   }
 }
@@ -194,9 +192,9 @@ void Runtime::start() {
 void Runtime::begin() {
   const auto left = [this](const std::string& name) {
     protocol->node_left(name);
-    sweeper->heard(name);
+    sweeper->note_gone(name);
   };
-  context.lane_removed = [this](const std::string& source) { sweeper->heard(source); };
+  context.lane_removed = [this](const std::string& source) { sweeper->note_gone(source); };
   context.life.start();
   dispatch_ = std::make_unique<Dispatch>(
       Dispatch::Parts{context, links, calls, serving, delivery, introspection, workers, answers, *dead}, left);
@@ -224,7 +222,7 @@ void Runtime::begin() {
       shared_from_this());
 }
 
-void Runtime::leave(double drain_seconds) {
+void Runtime::leave(Duration drain) {
   if (!context.life.leave()) {
     if (context.life.state() == core::NodeState::lost) const MutexLock guard(end_lock_);  // everything ends already
     return;
@@ -236,7 +234,7 @@ void Runtime::leave(double drain_seconds) {
   }
   workers.scheduling([](core::Scheduler& scheduler) { scheduler.leave(); });
   delivery.stop_waiting();
-  end_in_order(workers.drain(drain_seconds));
+  end_in_order(workers.drain(drain));
   look_for_interruption();  // not before the node has ended
 }
 
@@ -244,7 +242,7 @@ void Runtime::leave(double drain_seconds) {
 void Runtime::end_in_order(bool settled) {
   const Interruptible not_at_all({});
   end(std::make_exception_ptr(NodeClosedError("node '" + context.name + "' was closed")), true,
-      settled ? callback_seconds : callback_seconds_beside_hung_work);
+      settled ? callback_timeout : callback_timeout_with_hung_work);
   say_leave();
   links.shut();
   if (context.registration->entry().ephemeral) forget();
@@ -253,7 +251,7 @@ void Runtime::end_in_order(bool settled) {
 
 // Fails all who wait, answers whom nobody serves any more, stops all threads, releases the lanes, and only then the name: a
 // successor may read the same lanes from then on, and fences off what this node writes.
-void Runtime::end(const std::exception_ptr& why, bool orderly, double callbacks) {
+void Runtime::end(const std::exception_ptr& why, bool orderly, Duration callbacks) {
   const MutexLock guard(end_lock_);
   if (!(orderly ? context.life.close(why) : context.life.lose(why))) return;
   if (!orderly) tell_lost(why);  // who is told finds the node ended
@@ -266,7 +264,7 @@ void Runtime::end(const std::exception_ptr& why, bool orderly, double callbacks)
     delivery.finish_in_hand();
   }
   delivery.wake_receivers();
-  workers.stop(join_seconds);
+  workers.stop(join_timeout);
   registrar->stop();
   protocol->close();
   if (dispatch_ != nullptr) dispatch_->close();
@@ -305,7 +303,7 @@ void Runtime::say_leave() {
     try {
       const fs::EntryPtr entry = context.registry->live(link->target());
       if (entry == nullptr || !wire::grants(*entry, context.name)) continue;
-      Outgoing notice{wire::EnvelopeType::discovery, 0, {&one, 1}, 0, true};
+      Outgoing notice{wire::EnvelopeType::discovery, 0, {&one, 1}, {}, true};
       notice.is_last = true;
       link->send(notice);
     } catch (const std::exception&) {
@@ -323,7 +321,7 @@ void Runtime::on_lost(Node::LostHandler handler) {
 void Runtime::lost(const std::exception_ptr& why) {
   context.log.always(LogLevel::error, "speed.registry",
                      "the lease is lost: another may have the name, and this node has ended");
-  end(why, false, callback_seconds);
+  end(why, false, callback_timeout);
   release();
 }
 
@@ -378,24 +376,24 @@ wire::Block<10> Runtime::random_bytes() {
   return bytes;
 }
 
-NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds) {
+NodeInfo Runtime::wait_for(const std::string& target, Duration timeout) {
   wire::check_node_name(target);
-  const double deadline = fs::monotonic_seconds() + timeout_seconds;
+  const TimePoint deadline = fs::monotonic_now() + timeout;
   const Workers::PlaceRelease released;
   while (true) {
     const fs::EntryPtr entry = context.registry->surely_live(target);
     if (entry != nullptr && entry->status == "online" && wire::grants(*entry, context.name)) return info_of(*entry);
     look_for_interruption();
-    if (fs::monotonic_seconds() < deadline && !context.life.wait_for_end(wait_pause_seconds)) continue;
+    if (fs::monotonic_now() < deadline && !context.life.wait_for_end(wait_pause)) continue;
     const bool serves = entry != nullptr && entry->status == "online";
     const std::string why = entry == nullptr ? "is not live"
                             : !serves        ? "is " + entry->status
                                              : "does not allow '" + context.name + "'";
     context.registry->check_there();
     context.registry->check_readable(target);
-    std::ostringstream told;
-    told << '\'' << target << "' " << why << " after " << timeout_seconds << " s";
-    throw UnknownNodeError(told.str());
+    std::ostringstream text;
+    text << '\'' << target << "' " << why << " after " << in_seconds(timeout) << " s";
+    throw UnknownNodeError(text.str());
   }
 }
 
@@ -436,7 +434,7 @@ void Runtime::refuse_large(const SendOptions& options) {
 bool Runtime::send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
                            const Progress& progress) {
   constexpr auto type = wire::EnvelopeType::message;
-  const double timeout = in_seconds("timeout", options.timeout);
+  const Duration timeout = duration_of("timeout", options.timeout);
   if (message.size() > wire::limits::max_payload_bytes) {
     if (options.ack) return large.send_acknowledged(target, type, message, timeout, progress, options.unordered);
     large.send(target, type, message, timeout, progress, options.unordered);
@@ -450,29 +448,29 @@ bool Runtime::send_message(const std::string& target, const segment::Source& mes
     calls.send_acknowledged(target, type, one, timeout, options.unordered, waiter.completion());
     waiting = waiter.result(workers) == Value(true);
   } else {
-    const double deadline = fs::monotonic_seconds() + timeout;
+    const TimePoint deadline = fs::monotonic_now() + timeout;
     links.granted(target, deadline)->send({type, 0, {&one, 1}, deadline, false, {}, options.unordered});
   }
   if (progress) progress(message.size(), message.size());
   return waiting;
 }
 
-void Runtime::encode(const Value& payload, const wire::MessageFields& fields, const Protection& asked,
+void Runtime::encode(const Value& payload, const wire::MessageFields& fields, const Protection& protection,
                      wire::Buffer& out) const {
-  if (!protects(asked)) return wire::encode_message(payload, fields, out);
-  if (context.guard != nullptr) return context.guard->write(payload, fields, asked, out);
-  message::Guard({}, context.name).write(payload, fields, asked, out);  // it has no keys, and says so
+  if (!protects(protection)) return wire::encode_message(payload, fields, out);
+  if (context.guard != nullptr) return context.guard->write(payload, fields, protection, out);
+  message::Guard({}, context.name).write(payload, fields, protection, out);  // it has no keys, and says so
 }
 
 void Runtime::encode(std::string_view media_type, wire::Buffer content, const wire::MessageFields& fields,
-                     const Protection& asked, wire::Buffer& out) const {
-  if (!protects(asked)) return wire::encode_message(media_type, content.view(), fields, out);
-  if (context.guard != nullptr) return context.guard->write(media_type, std::move(content), fields, asked, out);
-  message::Guard({}, context.name).write(media_type, std::move(content), fields, asked, out);
+                     const Protection& protection, wire::Buffer& out) const {
+  if (!protects(protection)) return wire::encode_message(media_type, content.view(), fields, out);
+  if (context.guard != nullptr) return context.guard->write(media_type, std::move(content), fields, protection, out);
+  message::Guard({}, context.name).write(media_type, std::move(content), fields, protection, out);
 }
 
-bool Runtime::protects(const Protection& asked) const {
-  return context.guard == nullptr ? message::asks(asked) : context.guard->protects(asked);
+bool Runtime::protects(const Protection& protection) const {
+  return context.guard == nullptr ? message::asks(protection) : context.guard->protects(protection);
 }
 
 wire::MessageFields Runtime::fields_of(const SendOptions& options) {

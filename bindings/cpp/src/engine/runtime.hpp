@@ -8,6 +8,7 @@
 #include "engine/sweeper.hpp"
 #include "speed/embedding.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -17,8 +18,8 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   static std::shared_ptr<Runtime> make(const std::string& name, const NodeOptions& options);
   void start();
 
-  // Leaves in order; what is in flight gets `drain_seconds`. A second call does nothing.
-  void leave(double drain_seconds);
+  // Leaves in order; what is in flight gets `drain`. A second call does nothing.
+  void leave(Duration drain);
 
   void on_lost(Node::LostHandler handler);
 
@@ -31,11 +32,11 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   // Throws for a payload that is too large to be protected; an audit tells of it.
   [[noreturn]] void refuse_large(const SendOptions& options);
   // Appends one message, protected if it is to be.
-  void encode(const Value& payload, const wire::MessageFields& fields, const Protection& asked,
+  void encode(const Value& payload, const wire::MessageFields& fields, const Protection& protection,
               wire::Buffer& out) const;
   void encode(std::string_view media_type, wire::Buffer content, const wire::MessageFields& fields,
-              const Protection& asked, wire::Buffer& out) const;
-  bool protects(const Protection& asked) const;
+              const Protection& protection, wire::Buffer& out) const;
+  bool protects(const Protection& protection) const;
   wire::MessageFields fields_of(const SendOptions& options);  // with id, time and the trace at hand
   void stamp(wire::MessageFields& fields);                    // a new id and the present time
 
@@ -43,7 +44,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   bool send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
                     const Progress& progress);
   // Blocks until that node runs and lets this one write. Throws UnknownNodeError when it does not in time.
-  NodeInfo wait_for(const std::string& target, double timeout_seconds);
+  NodeInfo wait_for(const std::string& target, Duration timeout);
 
   // Orders changes of grants, services and subscriptions with their publication.
   Mutex lock SPEED_ACQUIRED_AFTER(end_lock_);
@@ -67,7 +68,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void claim(const NodeOptions& options);
   void begin();
   // `callbacks`: for how long those are waited for that hear of the end of a call.
-  void end(const std::exception_ptr& why, bool orderly, double callbacks);
+  void end(const std::exception_ptr& why, bool orderly, Duration callbacks);
   void end_in_order(bool settled);
   void lost(const std::exception_ptr& why);
   void tell_lost(const std::exception_ptr& why);

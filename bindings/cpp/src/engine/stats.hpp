@@ -9,6 +9,7 @@
 #include "core/counters.hpp"
 #include "speed/value.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -17,14 +18,14 @@ struct ServiceStats {
   std::int64_t requests = 0;
   std::int64_t errors = 0;
   std::string last_error;
-  double processing_seconds = 0;
+  Duration processing = {};
 
   Map as_map() const {
-    const double average = requests == 0 ? 0.0 : processing_seconds / static_cast<double>(requests);
+    const double average = requests == 0 ? 0.0 : in_seconds(processing) / static_cast<double>(requests);
     return {{"numRequests", requests},
             {"numErrors", errors},
             {"lastError", last_error},
-            {"processingSeconds", processing_seconds},
+            {"processingSeconds", in_seconds(processing)},
             {"averageSeconds", average}};
   }
 };
@@ -49,11 +50,11 @@ class Stats {
   }
 
   // One request that began and was answered; `error` is its code, empty on success.
-  void served(const std::string& service, double seconds, const std::string& error) {
+  void served(const std::string& service, Duration span, const std::string& error) {
     const MutexLock guard(lock_);
     ServiceStats& stats = services_[service];
     ++stats.requests;
-    stats.processing_seconds += seconds;
+    stats.processing += span;
     if (error.empty()) return;
     ++stats.errors;
     stats.last_error = error;

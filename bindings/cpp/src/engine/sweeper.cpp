@@ -10,9 +10,9 @@ namespace speed::engine {
 
 namespace {
 
-constexpr double first_seconds = 1.0;
-constexpr double turn_seconds = 0.1;        // how long is swept at most before the lease is looked after again
-constexpr double untouched_seconds = 10.0;  // an entry that was written since is left to the next round
+constexpr Duration first_round = 1s;
+constexpr Duration longest_turn = 100ms;     // how long is swept at most before the lease is looked after again
+constexpr Duration untouched_time = 10s;  // an entry that was written since is left to the next round
 constexpr double crowd = 32;  // so many live nodes make everyone's pause one longer: the root is swept as often
 constexpr std::size_t max_gone = 65'536;
 
@@ -21,27 +21,28 @@ double uniform(double least, double most) {
   return std::uniform_real_distribution(least, most)(source);
 }
 
+Duration times(double factor, Duration span) { return saturated(factor * Seconds(span)); }
+
 }  // namespace
 
-Sweeper::Sweeper(Context& context, double lease_seconds, bool ephemeral, std::function<void()> each_lease)
+Sweeper::Sweeper(Context& context, Duration lease, bool ephemeral, std::function<void()> each_lease)
     : context_(context),
-      lease_seconds_(lease_seconds),
+      lease_(lease),
       each_lease_(std::move(each_lease)),
-      next_lease_(fs::monotonic_seconds() + lease_seconds),
-      next_round_(fs::monotonic_seconds() +
-                  uniform(0, ephemeral ? lease_seconds : std::min(first_seconds, lease_seconds))),
-      leftovers_(*context.registry, untouched_seconds) {}
+      next_lease_(fs::monotonic_now() + lease),
+      next_round_(fs::monotonic_now() + times(uniform(0, 1), ephemeral ? lease : std::min(first_round, lease))),
+      leftovers_(*context.registry, untouched_time) {}
 
-void Sweeper::heard(const std::string& name) {
+void Sweeper::note_gone(const std::string& name) {
   const MutexLock guard(lock_);
   if (gone_.size() < max_gone) gone_.insert(name);
 }
 
 void Sweeper::turn() {
-  const double now = fs::monotonic_seconds();
+  const TimePoint now = fs::monotonic_now();
   try {
     look_after_own(now);
-    while (sweep_one() && fs::monotonic_seconds() < now + turn_seconds) {
+    while (sweep_one() && fs::monotonic_now() < now + longest_turn) {
     }
   } catch (const std::exception& error) {
     context_.stats.count(core::counters::sweeps_failed);
@@ -50,9 +51,9 @@ void Sweeper::turn() {
   }
 }
 
-void Sweeper::look_after_own(double now) {
+void Sweeper::look_after_own(TimePoint now) {
   if (now < next_lease_) return;
-  next_lease_ = now + lease_seconds_;
+  next_lease_ = now + lease_;
   each_lease_();
 }
 
@@ -73,11 +74,11 @@ std::optional<std::string> Sweeper::next_gone() {
 }
 
 void Sweeper::begin_round_if_due() {
-  if (fs::monotonic_seconds() < next_round_) return;
-  const double pause = uniform(0.5, 1.0) * lease_seconds_;
-  next_round_ = fs::monotonic_seconds() + pause;  // also if this one fails
-  const double crowds = static_cast<double>(fs::written_within(*context_.registry, lease_seconds_)) / crowd;
-  next_round_ += pause * crowds;
+  if (fs::monotonic_now() < next_round_) return;
+  const Duration pause = times(uniform(0.5, 1), lease_);
+  next_round_ = fs::monotonic_now() + pause;  // also if this one fails
+  const double crowds = static_cast<double>(fs::written_within(*context_.registry, lease_)) / crowd;
+  next_round_ += times(crowds, pause);
   // Of many that start together enough look at what the others just wrote.
   if (std::exchange(is_first_, false) && uniform(0, crowds) > 1) return;
   fs::seal_floor_anew(context_.root, context_.keyring());

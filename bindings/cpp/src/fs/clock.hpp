@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include "wire/time.hpp"
+
 namespace speed::fs {
 
 // How far the clocks of this process are ahead of those of the initial time namespace.
@@ -47,8 +49,7 @@ inline std::int64_t file_clock_ns() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-inline double monotonic_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+inline TimePoint monotonic_now() { return std::chrono::steady_clock::now(); }
+inline WallTime wall_now() { return std::chrono::system_clock::now(); }
 
 }  // namespace speed::fs

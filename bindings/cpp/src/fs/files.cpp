@@ -287,15 +287,15 @@ void sync_directory(const std::string& path) {
 
 namespace {
 
-constexpr std::chrono::milliseconds pause{5};  // nothing tells when a lock is let go of
+constexpr Duration pause = 5ms;  // nothing tells when a lock is let go of
 
 }  // namespace
 
-std::optional<Lock> Lock::take(const std::string& path, double seconds) {
-  const double until = monotonic_seconds() + seconds;
+std::optional<Lock> Lock::take(const std::string& path, Duration timeout) {
+  const TimePoint until = monotonic_now() + timeout;
   while (true) {
     if (std::optional<Lock> lock = try_once(path)) return lock;
-    if (monotonic_seconds() >= until) return std::nullopt;
+    if (monotonic_now() >= until) return std::nullopt;
     std::this_thread::sleep_for(pause);
     look_for_interruption();
   }

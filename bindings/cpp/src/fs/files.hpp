@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "wire/time.hpp"
 #include "wire/value/bytes.hpp"
 
 namespace speed::fs {
@@ -121,8 +122,8 @@ void sync_directory(const std::string& path);
 // flock(2) of a file, which stays and means nothing by itself.
 class Lock {
  public:
-  // Null while another has it for `seconds`; std::system_error.
-  static std::optional<Lock> take(const std::string& path, double seconds);
+  // Null while another has it for `timeout`; std::system_error.
+  static std::optional<Lock> take(const std::string& path, Duration timeout);
   Lock(Lock&&) = default;
   Lock& operator=(Lock&&) = delete;
   ~Lock();  // a child that was forked meanwhile does not keep it

@@ -31,13 +31,13 @@ constexpr std::array<long, 10> remote{NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC, CIFS_SU
                                       CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC, FUSE_SUPER_MAGIC, lustre, gpfs};
 
 // How long a mount with these options may keep what it knows of files and directories.
-double late_with(std::istream&& options) {
-  double file = wire::limits::remote_late_seconds;
-  double directory = file;
+Duration late_with(std::istream&& options) {
+  Duration file = wire::limits::remote_late;
+  Duration directory = file;
   for (std::string option; std::getline(options, option, ',');) {
-    if (option == "noac") return 0;
+    if (option == "noac") return {};
     const std::string key = option.substr(0, option.find('='));
-    const double value = key == option ? 0 : std::atof(option.c_str() + key.size() + 1);
+    const Duration value = saturated(Seconds(key == option ? 0 : std::atof(option.c_str() + key.size() + 1)));
     if (key == "acregmax" || key == "actimeo") file = value;
     if (key == "acdirmax" || key == "actimeo") directory = value;
   }
@@ -45,7 +45,7 @@ double late_with(std::istream&& options) {
 }
 
 // By the options of the mount whose point is the longest prefix of the path; the last one mounted there wins.
-double late_seconds(const std::string& path) {
+Duration late(const std::string& path) {
   std::string best, found;
   std::ifstream table("/proc/self/mounts");
   for (std::string line; std::getline(table, line);) {
@@ -62,12 +62,12 @@ double late_seconds(const std::string& path) {
 
 // What a filesystem says that has none. Anything else that fails tells nothing of the filesystem, and a node must not
 // poll for life because of it.
-bool says_none(int error) { return error == EPERM || error == EOPNOTSUPP || error == ENOSYS; }
+bool has_none(int error) { return error == EPERM || error == EOPNOTSUPP || error == ENOSYS; }
 
 bool has_fifos(const std::string& path) {
   const std::string name = wire::child_path(path, unique_name("fifo"));
   if (mkfifo(name.c_str(), 0600) == 0) return unlink(name.c_str()), true;
-  if (says_none(errno)) return false;
+  if (has_none(errno)) return false;
   throw RootError("cannot use the root " + path + ": " + std::generic_category().message(errno) +
                   "; choose another, or see `speed root doctor`");
 }
@@ -78,8 +78,8 @@ Filesystem filesystem_of(const std::string& path) {
   struct statfs status{};
   const long kind = statfs(path.c_str(), &status) == 0 ? static_cast<long>(status.f_type) : 0;
   const bool is_remote = std::ranges::find(remote, kind) != remote.end();
-  if (is_remote) return {false, true, false, late_seconds(std::filesystem::canonical(path).string())};
-  return {std::ranges::find(memory, kind) != memory.end(), false, has_fifos(path), 0};
+  if (is_remote) return {false, true, false, late(std::filesystem::canonical(path).string())};
+  return {std::ranges::find(memory, kind) != memory.end(), false, has_fifos(path), {}};
 }
 
 }  // namespace speed::fs

@@ -3,13 +3,15 @@
 
 #include <string>
 
+#include "wire/time.hpp"
+
 namespace speed::fs {
 
 struct Filesystem {
   bool is_memory = false;
   bool is_remote = false;
   bool supports_fifo = false;
-  double late_seconds = 0;  // how long after a change on another host it may be seen here
+  Duration late = {};  // how long after a change on another host it may be seen here
 };
 
 // Describes the filesystem of an existing, writable directory; tries a FIFO there and removes it. Where

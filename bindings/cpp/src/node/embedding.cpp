@@ -13,7 +13,7 @@
 
 namespace speed {
 
-using engine::in_seconds;
+using engine::duration_of;
 using engine::Runtime;
 using engine::Waiter;
 using engine::Workers;
@@ -61,7 +61,7 @@ Value EmbeddedNode::call(const std::string& target, const std::string& service, 
   Runtime& node = node_.open();
   Waiter waiter;
   const std::string id = node.calls.start(
-      {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent}, waiter.completion());
+      {target, service, arguments, duration_of("timeout", options.timeout), options.traceparent}, waiter.completion());
   try {
     return waiter.result(node.workers, true);
   } catch (const Interrupted&) {
@@ -79,8 +79,9 @@ std::string EmbeddedNode::start(const std::string& target, const std::string& se
   auto completion = [answered = std::move(answered)](core::Outcome outcome) {
     answered(Answer(std::make_shared<Answer::State>(std::move(outcome))));
   };
-  std::string id = node.calls.start(
-      {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent}, std::move(completion));
+  std::string id =
+      node.calls.start({target, service, arguments, duration_of("timeout", options.timeout), options.traceparent},
+                       std::move(completion));
   node.workers.ensure_reader();
   return id;
 }
@@ -91,9 +92,9 @@ void EmbeddedNode::withdraw(const std::string& target, const std::string& id) {
 }
 
 Seconds EmbeddedNode::ping(const std::string& target, Seconds timeout) {
-  const double began = fs::monotonic_seconds();
+  const TimePoint began = fs::monotonic_now();
   engine::ask(node_.open(), target, EnvelopeType::heartbeat, {}, timeout);
-  return Seconds(fs::monotonic_seconds() - began);
+  return fs::monotonic_now() - began;
 }
 
 void EmbeddedNode::serve(const std::string& name, std::shared_ptr<Service> service, const ServiceOptions& options,
@@ -123,7 +124,7 @@ Sent EmbeddedNode::send_large(const std::string& target, const segment::Source& 
 void EmbeddedNode::forward(const std::string& target, std::span<const ByteView> messages, bool as_events, bool ack,
                            Seconds timeout) {
   Runtime& node = node_.open();
-  const double deadline = fs::monotonic_seconds() + in_seconds("timeout", timeout);
+  const TimePoint deadline = fs::monotonic_now() + duration_of("timeout", timeout);
   const auto type = as_events ? EnvelopeType::event : EnvelopeType::message;
   const bool acknowledged = ack && !messages.empty();
   auto left = messages.first(messages.size() - (acknowledged ? 1 : 0));
@@ -134,13 +135,13 @@ void EmbeddedNode::forward(const std::string& target, std::span<const ByteView> 
   }
   if (!acknowledged) return;
   Waiter waiter;
-  const double seconds = std::max(0.0, deadline - fs::monotonic_seconds());
-  node.calls.send_acknowledged(target, type, messages.back(), seconds, false, waiter.completion());
+  const Duration timeout_left = std::max(Duration::zero(), deadline - fs::monotonic_now());
+  node.calls.send_acknowledged(target, type, messages.back(), timeout_left, false, waiter.completion());
   waiter.result(node.workers);
 }
 
 std::optional<Message> EmbeddedNode::fetch(Seconds timeout) {
-  return node_.open().delivery.fetch(in_seconds("timeout", timeout));
+  return node_.open().delivery.fetch(duration_of("timeout", timeout));
 }
 void EmbeddedNode::put_back(const Message& message) { node_.runtime_->delivery.put_back(message); }
 void EmbeddedNode::wake_receivers() { node_.runtime_->delivery.wake_receivers(); }
@@ -149,7 +150,7 @@ ByteView held_bytes(const Message& message) { return engine::MessageAccess::arri
 std::size_t encoded_size(const Message& message) { return engine::MessageAccess::arrival(message)->large->size(); }
 bool is_finished(const Message& message) { return engine::MessageAccess::arrival(message)->finished; }
 bool is_large(const Message& message) { return engine::MessageAccess::arrival(message)->large != nullptr; }
-bool says_only_publisher(const Message& message) {
+bool has_only_publisher(const Message& message) {
   return engine::MessageAccess::arrival(message)->view.security().says_only_publisher();
 }
 

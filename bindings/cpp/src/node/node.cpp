@@ -16,7 +16,7 @@
 
 namespace speed {
 
-using engine::in_seconds;
+using engine::duration_of;
 using engine::peer_of;
 using engine::Runtime;
 using wire::local_grants;
@@ -274,7 +274,7 @@ void Node::send_all(const std::string& target, const std::vector<Value>& payload
 void Node::on_message(MessageHandler handler) { open().delivery.on_message(std::move(handler)); }
 
 std::optional<Message> Node::receive(std::optional<Seconds> timeout) {
-  return open().delivery.receive(timeout ? std::optional(in_seconds("timeout", *timeout)) : std::nullopt);
+  return open().delivery.receive(timeout ? std::optional(duration_of("timeout", *timeout)) : std::nullopt);
 }
 
 // --- events ---
@@ -289,10 +289,10 @@ wire::Buffer event_of(Runtime& node, wire::Batch batch, const SendOptions& optio
 std::map<std::string, Published> published_each(Runtime& node,
                                                 const std::vector<std::pair<std::string, wire::Buffer>>& events,
                                                 SendOptions options) {
-  const double ends = fs::monotonic_seconds() + in_seconds("timeout", options.timeout);
+  const TimePoint ends = fs::monotonic_now() + duration_of("timeout", options.timeout);
   std::map<std::string, Published> published;
   for (const auto& [topic, event] : events) {
-    options.timeout = Seconds(std::max(0.0, ends - fs::monotonic_seconds()));
+    options.timeout = std::max(Duration::zero(), ends - fs::monotonic_now());
     published.emplace(topic, engine::Publishing(node, topic, event.view(), options).publish());
   }
   return published;
@@ -350,9 +350,9 @@ Topic Node::topic(const std::string& name, const std::string& host) {
 // --- other nodes ---
 
 Seconds Node::ping(const std::string& target, Seconds timeout) {
-  const double began = fs::monotonic_seconds();
+  const TimePoint began = fs::monotonic_now();
   peer_of(open(), target)->ping(timeout);
-  return Seconds(fs::monotonic_seconds() - began);
+  return fs::monotonic_now() - began;
 }
 
 std::vector<std::string> Node::services(const std::string& target, Seconds timeout) {
@@ -391,7 +391,7 @@ std::vector<NodeInfo> Node::nodes(const std::optional<std::string>& fabric) {
 }
 
 NodeInfo Node::wait_for(const std::string& target, Seconds timeout) {
-  return open().wait_for(target, in_seconds("timeout", timeout));
+  return open().wait_for(target, duration_of("timeout", timeout));
 }
 
 void Node::on_join(NodeHandler handler) { open().registrar->on_join(std::move(handler)); }
@@ -407,7 +407,7 @@ std::uint32_t Node::generation() const { return runtime_->context.generation; }
 bool Node::closed() const { return runtime_ == nullptr || runtime_->context.life.has_ended() || runtime_->is_forked(); }
 
 void Node::close(Seconds drain) {
-  if (runtime_ != nullptr && !runtime_->is_forked()) runtime_->leave(in_seconds("drain", drain));
+  if (runtime_ != nullptr && !runtime_->is_forked()) runtime_->leave(duration_of("drain", drain));
 }
 
 }  // namespace speed

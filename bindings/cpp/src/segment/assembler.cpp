@@ -62,7 +62,7 @@ class Assembler::Impl {
  public:
   explicit Impl(const Limits& limits) : reassembly_(limits) {}
 
-  Outcome receive(const Key& key, const Segment& segment, double now) {
+  Outcome receive(const Key& key, const Segment& segment, TimePoint now) {
     const Reassembly::Admission admission = reassembly_.admit(key, segment, now);
     for (const Key& other : admission.evicted) shards_.erase(other);
     if (admission.placing == Reassembly::Placing::done) return {Verdict::done};
@@ -76,14 +76,14 @@ class Assembler::Impl {
     return finish(key, shards, now);
   }
 
-  std::vector<Key> expire(double now) {
+  std::vector<Key> expire(TimePoint now) {
     std::vector<Key> late = reassembly_.expire(now).incomplete;
     for (const Key& key : late) shards_.erase(key);
     return late;
   }
 
  private:
-  Outcome finish(const Key& key, MemoryShards& shards, double now) {
+  Outcome finish(const Key& key, MemoryShards& shards, TimePoint now) {
     try {
       Bytes payload = shards.payload(rebuild(shards, key.hash));
       reassembly_.complete(key, now);
@@ -103,13 +103,13 @@ class Assembler::Impl {
 Assembler::Assembler(const Limits& limits) : impl_(std::make_unique<Impl>(limits)) {}
 Assembler::~Assembler() = default;
 
-Outcome Assembler::receive(const std::string& sender, ByteView data, double now, unsigned kind) {
+Outcome Assembler::receive(const std::string& sender, ByteView data, TimePoint now, unsigned kind) {
   impl_->expire(now);
   const Segment segment = read_segment(data);
   return impl_->receive({sender, kind, segment.hash}, segment, now);
 }
 
-std::vector<Key> Assembler::expire(double now) { return impl_->expire(now); }
+std::vector<Key> Assembler::expire(TimePoint now) { return impl_->expire(now); }
 
 const char* name_of(Verdict verdict) {
   switch (verdict) {

@@ -41,7 +41,7 @@ const Reconstruction* Reassembly::find(const Key& key) const {
   return found == gathering_.end() ? nullptr : &*found;
 }
 
-Reassembly::Admission Reassembly::admit(const Key& key, const Segment& segment, double now, std::size_t most_bytes) {
+Reassembly::Admission Reassembly::admit(const Key& key, const Segment& segment, TimePoint now, std::size_t most_bytes) {
   if (done_.contains(key)) return {Placing::done};
   const Reconstruction* const known = find(key);
   if (known != nullptr) {
@@ -68,7 +68,7 @@ Reassembly::Admission Reassembly::admit(const Key& key, const Segment& segment, 
   return admission;
 }
 
-std::vector<Key> Reassembly::complete(const Key& key, double now) {
+std::vector<Key> Reassembly::complete(const Key& key, TimePoint now) {
   discard(key);
   if (!done_.contains(key)) restore(key, now);
   std::vector<Key> forgotten;
@@ -87,16 +87,16 @@ void Reassembly::discard(const Key& key) {
   if (const auto found = gathering(key); found != gathering_.end()) gathering_.erase(found);
 }
 
-Reassembly::Expired Reassembly::expire(double now) {
+Reassembly::Expired Reassembly::expire(TimePoint now) {
   Expired expired;
   std::erase_if(gathering_, [&](const Reconstruction& one) {
-    const bool is_late = now - one.touched >= limits_.idle.count() || now - one.begun >= limits_.total.count();
+    const bool is_late = now - one.touched >= limits_.idle || now - one.begun >= limits_.total;
     if (is_late) expired.incomplete.push_back(one.key);
     return is_late;
   });
   for (const auto& [sender, list] : done_of_) {
     for (const Done& done : list) {
-      if (now - done.since < limits_.completion.count()) break;
+      if (now - done.since < limits_.completion) break;
       expired.completions.push_back(done.key);
     }
   }
@@ -104,7 +104,7 @@ Reassembly::Expired Reassembly::expire(double now) {
   return expired;
 }
 
-void Reassembly::restore(const Key& completed, double since) {
+void Reassembly::restore(const Key& completed, TimePoint since) {
   std::list<Done>& list = done_of_[completed.sender];
   done_[completed] = list.insert(list.end(), {completed, since});
 }

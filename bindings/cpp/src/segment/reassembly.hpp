@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "speed/segment.hpp"
+#include "wire/time.hpp"
 
 namespace speed::segment {
 
@@ -15,8 +16,8 @@ struct Reconstruction {
   Key key;
   unsigned data_count = 0;
   unsigned parity_count = 0;
-  double begun = 0;    // seconds, as the next
-  double touched = 0;  // when its last new segment came
+  TimePoint begun = {};
+  TimePoint touched = {};  // when its last new segment came
   std::size_t segment_size = 0;  // 0 while only the last data segment is held
   std::map<unsigned, std::size_t> sizes = {};  // slot -> bytes held
   std::size_t buffered = 0;
@@ -42,22 +43,22 @@ class Reassembly {
 
   // What is to be done with a valid segment, and who was evicted for it. After `ready` the payload waits for `complete`
   // or `discard`. `most_bytes` is a lower limit of this payload. WireError SEGMENT_CONFLICT, SEGMENT_LIMIT.
-  Admission admit(const Key& key, const Segment& segment, double now, std::size_t most_bytes = SIZE_MAX);
+  Admission admit(const Key& key, const Segment& segment, TimePoint now, std::size_t most_bytes = SIZE_MAX);
   const Reconstruction* find(const Key& key) const;  // null when nothing is known, or all is done
   bool is_complete(const Key& key) const { return done_.contains(key); }
-  std::vector<Key> complete(const Key& key, double now);  // returns the completions that were forgotten for it
+  std::vector<Key> complete(const Key& key, TimePoint now);  // returns the completions that were forgotten for it
   void discard(const Key& key);  // so that it may be sent anew
-  Expired expire(double now);
+  Expired expire(TimePoint now);
 
   // What a store kept, each in the order of its time; ready payloads wait for a segment that comes again.
   void restore(Reconstruction kept) { gathering_.push_back(std::move(kept)); }
-  void restore(const Key& completed, double since);
+  void restore(const Key& completed, TimePoint since);
 
  private:
   using Gathering = std::list<Reconstruction>;  // the one that waited longest for a segment first
   struct Done {
     Key key;
-    double since = 0;
+    TimePoint since = {};
   };
 
   Gathering::iterator gathering(const Key& key);

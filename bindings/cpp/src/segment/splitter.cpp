@@ -70,9 +70,9 @@ Splitter::Splitter(std::size_t segment_size, double parity_rate)
     : segment_size_(parity_rate > 0 ? segment_size / shard_unit * shard_unit : segment_size),
       parity_rate_(parity_rate) {
   if (!(parity_rate >= 0 && parity_rate <= 1)) {
-    std::ostringstream told;
-    told << "parity_rate " << parity_rate << " cannot be used: choose one from 0 to 1";
-    throw ConfigurationError(told.str());
+    std::ostringstream text;
+    text << "parity_rate " << parity_rate << " cannot be used: choose one from 0 to 1";
+    throw ConfigurationError(text.str());
   }
   if (segment_size_ == 0) {
     throw ConfigurationError("segment_size " + std::to_string(segment_size) +
@@ -82,11 +82,11 @@ Splitter::Splitter(std::size_t segment_size, double parity_rate)
 
 Shape Splitter::shape(std::size_t payload_bytes) const {
   if (const std::size_t most = most_bytes(); payload_bytes > most) {
-    std::ostringstream told;
-    told << payload_bytes << " bytes exceed the " << most << " that fit into " << wire::limits::max_segments
+    std::ostringstream text;
+    text << payload_bytes << " bytes exceed the " << most << " that fit into " << wire::limits::max_segments
          << " segments of " << segment_size_ << " bytes with a parity rate of " << parity_rate_
          << ": send less, or use larger ones";
-    throw PayloadTooLargeError(told.str());
+    throw PayloadTooLargeError(text.str());
   }
   const std::size_t data_count =
       std::max<std::size_t>(1, payload_bytes / segment_size_ + (payload_bytes % segment_size_ != 0 ? 1 : 0));

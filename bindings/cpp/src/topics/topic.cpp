@@ -12,7 +12,7 @@ namespace speed {
 
 namespace {
 
-using engine::in_seconds;
+using engine::duration_of;
 
 constexpr std::size_t batch_messages = 1000;
 constexpr std::size_t batch_bytes = 4 << 20;
@@ -54,10 +54,10 @@ struct Publisher {
 
 // Publishes by one write; appends what came of each.
 void publish(const engine::TopicHost& host, Array messages, const Publisher& publisher, std::vector<Kept>& kept) {
-  Map asked{{"messages", std::move(messages)}};
-  if (!publisher.producer.empty()) asked.set("producer", publisher.producer);
-  if (!publisher.owner.empty()) asked.set("owner", publisher.owner);
-  const Value answer = host.ask("publish", asked, publisher.timeout);
+  Map question{{"messages", std::move(messages)}};
+  if (!publisher.producer.empty()) question.set("producer", publisher.producer);
+  if (!publisher.owner.empty()) question.set("owner", publisher.owner);
+  const Value answer = host.ask("publish", question, publisher.timeout);
   const std::size_t first = kept.size();
   for (const auto offset : engine::answered<std::vector<std::int64_t>>(answer, "offsets")) {
     kept.push_back({offset, offset < 0});
@@ -158,7 +158,7 @@ Consumer Topic::consumer(const std::string& subscription, const ConsumerOptions&
   if (!options.durable) terms.set("durable", false);
   std::string name = options.name.empty() ? own_name() : options.name;
   return Consumer(std::make_shared<engine::TopicConsumer>(host_, subscription, std::move(name), std::move(terms),
-                                                          options.prefetch, in_seconds("timeout", options.timeout)));
+                                                          options.prefetch, duration_of("timeout", options.timeout)));
 }
 
 Reader Topic::reader(const Start& start, const ReaderOptions& options) const {
@@ -169,8 +169,8 @@ Reader Topic::reader(const Start& start, const ReaderOptions& options) const {
 
 namespace {
 
-std::optional<double> bound(std::optional<Seconds> timeout) {
-  return timeout ? std::optional(in_seconds("timeout", *timeout)) : std::nullopt;
+std::optional<Duration> bound(std::optional<Seconds> timeout) {
+  return timeout ? std::optional(duration_of("timeout", *timeout)) : std::nullopt;
 }
 
 }  // namespace

@@ -46,22 +46,22 @@ bool is_away(Ask ask) {
 }  // namespace
 
 TopicConsumer::TopicConsumer(std::shared_ptr<const TopicHost> host, std::string subscription, std::string name,
-                             Map terms, std::size_t prefetch, double wait_seconds)
+                             Map terms, std::size_t prefetch, Duration wait)
     : host_(std::move(host)),
       subscription_(std::move(subscription)),
       name_(std::move(name)),
       terms_(std::move(terms)),
       prefetch_(prefetch) {
-  join_within(wait_seconds);
+  join_within(wait);
 }
 
 Map TopicConsumer::who() const { return {{"subscription", subscription_}, {"consumer", name_}}; }
 
 // --- joining ---
 
-void TopicConsumer::join_within(double seconds) {
-  const double ends = fs::monotonic_seconds() + seconds;
-  while (fs::monotonic_seconds() < ends) {
+void TopicConsumer::join_within(Duration wait) {
+  const TimePoint ends = fs::monotonic_now() + wait;
+  while (fs::monotonic_now() < ends) {
     const bool is_host_away = is_away([this] {
       lock_.assume_held();
       join();
@@ -73,9 +73,9 @@ void TopicConsumer::join_within(double seconds) {
 }
 
 void TopicConsumer::join() {
-  Map asked = who();
-  for (const Member& term : terms_) asked.set(term.key, term.value);
-  host_->ask("subscribe", asked);
+  Map arguments = who();
+  for (const Member& term : terms_) arguments.set(term.key, term.value);
+  host_->ask("subscribe", arguments);
   got_ = 0;  // what was not handed out comes again
   begun_ = 0;
   waiting_.clear();
@@ -96,30 +96,30 @@ void TopicConsumer::join_again() {
 
 // --- receiving ---
 
-std::optional<TopicMessage> TopicConsumer::receive(std::optional<double> timeout_seconds) {
-  const double began = fs::monotonic_seconds();
+std::optional<TopicMessage> TopicConsumer::receive(std::optional<Duration> timeout) {
+  const TimePoint began = fs::monotonic_now();
   const MutexLock guard(lock_);
   while (!is_closing()) {
     if (auto message = next()) return message;
-    const double asked = fs::monotonic_seconds();
-    const double left = timeout_seconds ? began + *timeout_seconds - asked : topic_wait_seconds;
+    const TimePoint round_began = fs::monotonic_now();
+    const Duration left = timeout ? began + *timeout - round_began : topic_wait;
     if (!waiting_.empty()) {
       begin();
       if (begun_ > 0) continue;
-    } else if (fetch(std::clamp(left, 0.0, topic_wait_seconds))) {
+    } else if (fetch(std::clamp(left, Duration::zero(), topic_wait))) {
       continue;
     }
-    const double now = fs::monotonic_seconds();
-    if (timeout_seconds && now >= began + *timeout_seconds) return std::nullopt;
-    if (now - asked < topic_pause_seconds && topic_pause_seconds < left) pause();
+    const TimePoint now = fs::monotonic_now();
+    if (timeout && now >= began + *timeout) return std::nullopt;
+    if (now - round_began < topic_pause && topic_pause < left) pause();
   }
   return std::nullopt;
 }
 
 std::optional<TopicMessage> TopicConsumer::next() {
-  if (begun_ == 0 || fs::monotonic_seconds() > fresh_until_) return std::nullopt;
-  const std::int64_t told = told_epoch_;
-  if (told != -1 && told != waiting_.front().epoch) return std::nullopt;
+  if (begun_ == 0 || fs::monotonic_now() > fresh_until_) return std::nullopt;
+  const std::int64_t epoch = acknowledged_epoch_;
+  if (epoch != -1 && epoch != waiting_.front().epoch) return std::nullopt;
   --begun_;
   TopicMessage message = std::move(waiting_.front());
   waiting_.pop_front();
@@ -136,52 +136,52 @@ void TopicConsumer::ask_joined(Ask ask) {
   }
 }
 
-bool TopicConsumer::fetch(double seconds) {
-  const Seconds timeout(seconds + topic_grace_seconds);
+bool TopicConsumer::fetch(Duration wait) {
+  const Duration timeout = wait + topic_grace;
   ask_joined([&] {
     lock_.assume_held();
-    take(host_->ask("receive", question(seconds), timeout));
+    take(host_->ask("receive", question(wait), timeout));
   });
   return !waiting_.empty();
 }
 
 void TopicConsumer::begin() {
   window_ = begun_ > 0 ? 1 : std::min(2 * window_, topic_most_begun);
-  const std::size_t asked = std::min(std::max(window_, begun_), waiting_.size());
+  const std::size_t count = std::min(std::max(window_, begun_), waiting_.size());
   Map question = who();
   question.set("lane", waiting_.front().lane);
   question.set("epoch", waiting_.front().epoch);
-  question.set("offsets", offsets_of({waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(asked)}));
+  question.set("offsets", offsets_of({waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count)}));
   begun_ = 0;
   ask_joined([&] {
     lock_.assume_held();
-    begun(host_->ask("begin", question, Seconds(topic_grace_seconds)), asked);
+    begun(host_->ask("begin", question, topic_grace), count);
   });
 }
 
 // What the host does not know any more is gone.
-void TopicConsumer::begun(const Value& answer, std::size_t asked) {
+void TopicConsumer::begun(const Value& answer, std::size_t count) {
   TopicMessage now;
   now.lane = answered<std::string>(answer, "lane");
   now.epoch = answered<std::int64_t>(answer, "epoch");
-  told_epoch_ = -1;
+  acknowledged_epoch_ = -1;
   if (!is_of_same_time(waiting_.front(), now)) return waiting_.clear();
   const auto offsets = answered<std::vector<std::int64_t>>(answer, "begun");
-  const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(asked);
+  const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(count);
   const auto is_gone = [&](const TopicMessage& one) { return std::ranges::find(offsets, one.offset) == offsets.end(); };
   const auto rest = std::remove_if(waiting_.begin(), end, is_gone);
   begun_ = static_cast<std::size_t>(rest - waiting_.begin());
   waiting_.erase(rest, end);
-  fresh_until_ = fs::monotonic_seconds() + topic_fresh_seconds;
+  fresh_until_ = fs::monotonic_now() + topic_fresh_time;
 }
 
-Map TopicConsumer::question(double seconds) const {
-  Map asked = who();
-  asked.set("most", prefetch_);
-  asked.set("got", got_);
-  asked.set("wait_ms", static_cast<std::int64_t>(seconds * 1000));
-  asked.set("begin", 1);
-  return asked;
+Map TopicConsumer::question(Duration wait) const {
+  Map arguments = who();
+  arguments.set("most", prefetch_);
+  arguments.set("got", got_);
+  arguments.set("wait_ms", std::chrono::duration_cast<std::chrono::milliseconds>(wait).count());
+  arguments.set("begin", 1);
+  return arguments;
 }
 
 void TopicConsumer::take(const Value& answer) {
@@ -190,8 +190,8 @@ void TopicConsumer::take(const Value& answer) {
   std::ranges::move(messages, std::back_inserter(waiting_));
   begun_ = std::min<std::size_t>(1, waiting_.size());
   window_ = 1;
-  told_epoch_ = -1;
-  fresh_until_ = fs::monotonic_seconds() + topic_fresh_seconds;
+  acknowledged_epoch_ = -1;
+  fresh_until_ = fs::monotonic_now() + topic_fresh_time;
 }
 
 // --- settling ---
@@ -219,22 +219,22 @@ std::uint64_t TopicConsumer::acknowledge_until(const TopicMessage& message) cons
 
 std::uint64_t TopicConsumer::settle(const std::vector<TopicMessage>& messages, bool until) const {
   const TopicMessage& first = messages.front();
-  Map asked{{"subscription", subscription_}, {"lane", first.lane}, {"epoch", first.epoch}};
+  Map arguments{{"subscription", subscription_}, {"lane", first.lane}, {"epoch", first.epoch}};
   if (until) {
-    asked.set("until", first.offset);
+    arguments.set("until", first.offset);
   } else {
-    asked.set("offsets", offsets_of(messages));
+    arguments.set("offsets", offsets_of(messages));
   }
-  const Value answer = host_->ask("acknowledge", asked);
-  told_epoch_ = answered<std::int64_t>(answer, "epoch");
+  const Value answer = host_->ask("acknowledge", arguments);
+  acknowledged_epoch_ = answered<std::int64_t>(answer, "epoch");
   return answered<std::uint64_t>(answer, "acknowledged");
 }
 
 std::uint64_t TopicConsumer::reject(const std::vector<TopicMessage>& messages, std::optional<Seconds> delay) const {
-  Map asked = who();
-  asked.set("offsets", offsets_of(messages));
-  if (delay) asked.set("delay_ms", in_milliseconds("delay", *delay));
-  return answered<std::uint64_t>(host_->ask("reject", asked), "rejected");
+  Map arguments = who();
+  arguments.set("offsets", offsets_of(messages));
+  if (delay) arguments.set("delay_ms", in_milliseconds("delay", *delay));
+  return answered<std::uint64_t>(host_->ask("reject", arguments), "rejected");
 }
 
 // --- its end ---
@@ -246,7 +246,7 @@ bool TopicConsumer::is_closing() const {
 
 void TopicConsumer::pause() {
   UniqueLock guard(closing_lock_);
-  closed_.wait_for(guard, Seconds(topic_pause_seconds), [this]() SPEED_REQUIRES(closing_lock_) { return closing_; });
+  closed_.wait_for(guard, topic_pause, [this]() SPEED_REQUIRES(closing_lock_) { return closing_; });
 }
 
 void TopicConsumer::close() {
@@ -263,9 +263,9 @@ void TopicConsumer::close() {
 
 void TopicConsumer::leave(const Array& unseen) noexcept {
   try {
-    Map asked = who();
-    asked.set("unseen", unseen);
-    host_->ask("leave", asked, Seconds(topic_grace_seconds));
+    Map arguments = who();
+    arguments.set("unseen", unseen);
+    host_->ask("leave", arguments, topic_grace);
   } catch (const std::exception&) {  // a host that is away knows no consumers when it is back
   }
 }

@@ -7,6 +7,7 @@
 
 #include "topics/topic_host.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -14,34 +15,34 @@ class TopicConsumer {
  public:
   // `terms`: what `subscribe` is told beside who joins. Waits so long for a host that is away.
   TopicConsumer(std::shared_ptr<const TopicHost> host, std::string subscription, std::string name, Map terms,
-                std::size_t prefetch, double wait_seconds);
+                std::size_t prefetch, Duration wait);
 
   const std::string& name() const { return name_; }
   const std::string& subscription() const { return subscription_; }
 
-  std::optional<TopicMessage> receive(std::optional<double> timeout_seconds);
+  std::optional<TopicMessage> receive(std::optional<Duration> timeout);
   std::uint64_t acknowledge(const std::vector<TopicMessage>& messages) const;
   std::uint64_t acknowledge_until(const TopicMessage& message) const;
   std::uint64_t reject(const std::vector<TopicMessage>& messages, std::optional<Seconds> delay) const;
   void close();
 
  private:
-  void join_within(double seconds) SPEED_REQUIRES(lock_);
+  void join_within(Duration wait) SPEED_REQUIRES(lock_);
   void join() SPEED_REQUIRES(lock_);
   void join_again() SPEED_REQUIRES(lock_);
-  bool fetch(double seconds) SPEED_REQUIRES(lock_);  // whether there were messages
+  bool fetch(Duration wait) SPEED_REQUIRES(lock_);  // whether there were messages
   void take(const Value& answer) SPEED_REQUIRES(lock_);
   std::optional<TopicMessage> next() SPEED_REQUIRES(lock_);
   void begin()
       SPEED_REQUIRES(lock_);  // asks whether the program may have more of what is at hand: the host counts that
-  void begun(const Value& answer, std::size_t asked) SPEED_REQUIRES(lock_);
+  void begun(const Value& answer, std::size_t count) SPEED_REQUIRES(lock_);
   std::uint64_t settle(const std::vector<TopicMessage>& messages, bool until) const;
   // Asks; joins again where the host does not know this consumer.
   template <class Ask>
   void ask_joined(Ask ask) SPEED_REQUIRES(lock_);
   void leave(const Array& unseen) noexcept;
   Map who() const;
-  Map question(double seconds) const SPEED_REQUIRES(lock_);
+  Map question(Duration wait) const SPEED_REQUIRES(lock_);
   bool is_closing() const SPEED_EXCLUDES(closing_lock_);
   void pause() SPEED_EXCLUDES(closing_lock_);  // until the consumer is closed, a moment at most
 
@@ -58,9 +59,9 @@ class TopicConsumer {
   // when that counts.
   std::size_t begun_ SPEED_GUARDED_BY(lock_) = 0;
   std::size_t window_ SPEED_GUARDED_BY(lock_) = 1;
-  double fresh_until_ SPEED_GUARDED_BY(lock_) = 0;
+  TimePoint fresh_until_ SPEED_GUARDED_BY(lock_) = {};
   // What an acknowledgement told of the subscription last; a seek makes it another one.
-  mutable std::atomic<std::int64_t> told_epoch_ = -1;
+  mutable std::atomic<std::int64_t> acknowledged_epoch_ = -1;
 
   mutable Mutex closing_lock_ SPEED_ACQUIRED_AFTER(lock_);
   Condition closed_;

@@ -1,6 +1,7 @@
 #include "topics/topic_host.hpp"
 
 #include "engine/call/calling.hpp"
+#include "engine/span.hpp"
 #include "fs/clock.hpp"
 #include "wire/value/topic_record.hpp"
 #include "wire/value/value_codec.hpp"
@@ -10,7 +11,7 @@ namespace speed::engine {
 namespace {
 
 template <class T>
-T told(const Map& about, std::string_view name) {
+T member_of(const Map& about, std::string_view name) {
   const Value* const value = about.find(name);
   return value == nullptr ? T() : value->as<T>();
 }
@@ -30,10 +31,10 @@ TopicMessage message_of(const Value& row) {
   message.attempts = row.at(1).as<std::uint32_t>();
   message.recorded_at_ms = row.at(2).as<std::int64_t>();
   message.payload = record.payload.empty() ? Value() : wire::unpack(record.payload);
-  message.key = told<std::optional<std::string>>(record.about, "key");
-  message.properties = told<std::map<std::string, std::string>>(record.about, "properties");
-  message.publisher = told<std::string>(record.about, "publisher");
-  message.producer = told<std::string>(record.about, "producer");
+  message.key = member_of<std::optional<std::string>>(record.about, "key");
+  message.properties = member_of<std::map<std::string, std::string>>(record.about, "properties");
+  message.publisher = member_of<std::string>(record.about, "publisher");
+  message.producer = member_of<std::string>(record.about, "producer");
   message.sequence = record.sequence;
   message.is_tombstone = record.type == wire::TopicRecordType::tombstone;
   message.origin = origin_of(record);
@@ -44,10 +45,10 @@ TopicMessage message_of(const Value& row) {
 }  // namespace
 
 Value TopicHost::ask(const std::string& service, const Map& arguments, Seconds timeout) const {
-  std::vector<Member> asked{{"topic", topic_}};
-  asked.insert(asked.end(), arguments.begin(), arguments.end());
-  const Map all = Map::from_pairs(std::move(asked));
-  const double ends = fs::monotonic_seconds() + std::min(timeout.count(), topic_grace_seconds);
+  std::vector<Member> members{{"topic", topic_}};
+  members.insert(members.end(), arguments.begin(), arguments.end());
+  const Map all = Map::from_pairs(std::move(members));
+  const TimePoint ends = fs::monotonic_now() + std::min(duration_of("timeout", timeout), topic_grace);
   for (;;) {
     node_->check_usable();
     try {
@@ -59,9 +60,9 @@ Value TopicHost::ask(const std::string& service, const Map& arguments, Seconds t
 }
 
 // False if the host goes on so: then it never allowed this node, or does no more.
-bool TopicHost::allows_again(double ends) const {
-  const double left = ends - fs::monotonic_seconds();
-  if (left <= 0 || allows_others()) return false;
+bool TopicHost::allows_again(TimePoint ends) const {
+  const Duration left = ends - fs::monotonic_now();
+  if (left <= Duration::zero() || allows_others()) return false;
   try {
     node_->wait_for(host_, left);
     return true;

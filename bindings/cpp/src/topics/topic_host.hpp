@@ -5,14 +5,14 @@
 #include "engine/runtime.hpp"
 #include "speed/topic.hpp"
 #include "wire/limits.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
-inline constexpr double topic_wait_seconds =
-    wire::limits::topic_wait_seconds;  // what the host is asked to wait, at most
-inline constexpr double topic_grace_seconds = 5;    // how much longer a call may take than the host waits
-inline constexpr double topic_pause_seconds = 0.05;  // before a host that is away, or too busy to wait, is asked again
-inline constexpr double topic_fresh_seconds = 0.02;  // so long a program gets what its host said it may have
+inline constexpr Duration topic_wait = wire::limits::topic_wait;  // what the host is asked to wait, at most
+inline constexpr Duration topic_grace = 5s;    // how much longer a call may take than the host waits
+inline constexpr Duration topic_pause = 50ms;  // before a host that is away, or too busy to wait, is asked again
+inline constexpr Duration topic_fresh_time = 20ms;  // so long a program gets what its host said it may have
 inline constexpr std::size_t topic_most_begun = 64;  // messages that a program may get before the host is asked again
 
 class TopicHost {
@@ -31,7 +31,7 @@ class TopicHost {
   std::vector<TopicMessage> messages(const Value& answer) const;
 
  private:
-  bool allows_again(double ends) const;
+  bool allows_again(TimePoint ends) const;
   bool allows_others() const;
 
   std::shared_ptr<Runtime> node_;

@@ -10,16 +10,16 @@ namespace speed::engine {
 TopicReader::TopicReader(std::shared_ptr<const TopicHost> host, const Start& start, const ReaderOptions& options)
     : host_(std::move(host)), prefetch_(options.prefetch), next_(start.value()) {
   const std::int64_t end = options.compacted ? answered<std::int64_t>(host_->ask("describe", {}), "end") : 0;
-  fetch(0);  // where the latest is, is now
+  fetch(Duration::zero());  // where the latest is, is now
   if (options.compacted) compact(end);
 }
 
-std::optional<TopicMessage> TopicReader::receive(std::optional<double> timeout_seconds) {
-  const double began = fs::monotonic_seconds();
+std::optional<TopicMessage> TopicReader::receive(std::optional<Duration> timeout) {
+  const TimePoint began = fs::monotonic_now();
   while (waiting_.empty()) {
-    const double left = timeout_seconds ? began + *timeout_seconds - fs::monotonic_seconds() : topic_wait_seconds;
-    fetch(std::clamp(left, 0.0, topic_wait_seconds));
-    const bool is_late = timeout_seconds && fs::monotonic_seconds() >= began + *timeout_seconds;
+    const Duration left = timeout ? began + *timeout - fs::monotonic_now() : topic_wait;
+    fetch(std::clamp(left, Duration::zero(), topic_wait));
+    const bool is_late = timeout && fs::monotonic_now() >= began + *timeout;
     if (waiting_.empty() && is_late) return std::nullopt;
   }
   TopicMessage message = std::move(waiting_.front());
@@ -27,10 +27,12 @@ std::optional<TopicMessage> TopicReader::receive(std::optional<double> timeout_s
   return message;
 }
 
-void TopicReader::fetch(double seconds) {
-  const Value answer = host_->ask(
-      "read", {{"start", next_}, {"most", prefetch_}, {"wait_ms", static_cast<std::int64_t>(seconds * 1000)}},
-      Seconds(seconds + topic_grace_seconds));
+void TopicReader::fetch(Duration wait) {
+  const Value answer = host_->ask("read",
+                                  {{"start", next_},
+                                   {"most", prefetch_},
+                                   {"wait_ms", std::chrono::duration_cast<std::chrono::milliseconds>(wait).count()}},
+                                  wait + topic_grace);
   std::vector<TopicMessage> messages = host_->messages(answer);
   next_ = answered<std::int64_t>(answer, "next");
   std::ranges::move(messages, std::back_inserter(waiting_));
@@ -48,7 +50,7 @@ void TopicReader::compact(std::int64_t end) {
       }
     }
     waiting_.clear();
-    if (next_.as<std::int64_t>() < end) fetch(0);
+    if (next_.as<std::int64_t>() < end) fetch(Duration::zero());
   }
   for (auto& [key, message] : last) {
     if (!message.is_tombstone) kept.push_back(std::move(message));

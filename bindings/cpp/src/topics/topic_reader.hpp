@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "topics/topic_host.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -12,10 +13,10 @@ class TopicReader {
  public:
   TopicReader(std::shared_ptr<const TopicHost> host, const Start& start, const ReaderOptions& options);
 
-  std::optional<TopicMessage> receive(std::optional<double> timeout_seconds);
+  std::optional<TopicMessage> receive(std::optional<Duration> timeout);
 
  private:
-  void fetch(double seconds);
+  void fetch(Duration wait);
   // Leaves of what is before `end`, at least, the last message of each key, and those without one.
   void compact(std::int64_t end);
 

@@ -1,6 +1,8 @@
 // Decisions without I/O: access, leases, sequences, cursors, lanes after damage.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/lane_decoder.hpp"
 #include "core/least_recently_used.hpp"
 #include "core/membership.hpp"
@@ -217,9 +219,16 @@ TEST(Awake, who_rests_by_itself_makes_room_l_26) {
   EXPECT_TRUE(awake.use(3, 2).empty());
 }
 
+TEST(Time, what_was_read_is_held_to_what_can_be_calculated_with) {
+  EXPECT_EQ(saturated(Seconds(0.3)), 300ms);
+  EXPECT_EQ(saturated(Seconds(std::nan(""))), 0s);
+  EXPECT_EQ(saturated(Seconds(HUGE_VAL)), 4'000'000'000s);
+  EXPECT_EQ(saturated(std::chrono::milliseconds::min()), -4'000'000'000s);
+}
+
 TEST(PendingCalls, only_the_asked_node_can_answer_and_only_once_s_6_s_7) {
   PendingCalls calls;
-  calls.add("1.1", {"billing", 10, PendingCall::Kind::call, [](const Outcome&) {}});
+  calls.add("1.1", {"billing", TimePoint(10s), PendingCall::Kind::call, [](const Outcome&) {}});
   EXPECT_FALSE(calls.take("1.1", "stranger"));
   EXPECT_TRUE(calls.take("1.1", "billing"));
   EXPECT_FALSE(calls.take("1.1", "billing"));
@@ -227,18 +236,18 @@ TEST(PendingCalls, only_the_asked_node_can_answer_and_only_once_s_6_s_7) {
 
 TEST(PendingCalls, what_is_late_is_taken_and_the_next_deadline_is_known) {
   PendingCalls calls;
-  calls.add("1", {"a", 5, PendingCall::Kind::call, [](const Outcome&) {}});
-  calls.add("2", {"a", 9, PendingCall::Kind::call, [](const Outcome&) {}});
-  EXPECT_TRUE(calls.take_late(4).empty());
-  EXPECT_EQ(calls.take_late(5).size(), 1U);
-  EXPECT_EQ(calls.next_deadline(), 9);
+  calls.add("1", {"a", TimePoint(5s), PendingCall::Kind::call, [](const Outcome&) {}});
+  calls.add("2", {"a", TimePoint(9s), PendingCall::Kind::call, [](const Outcome&) {}});
+  EXPECT_TRUE(calls.take_late(TimePoint(4s)).empty());
+  EXPECT_EQ(calls.take_late(TimePoint(5s)).size(), 1U);
+  EXPECT_EQ(calls.next_deadline(), TimePoint(9s));
 }
 
 TEST(PendingCalls, calls_are_numbered_as_they_are_entered_s_7) {
   PendingCalls calls;
-  calls.add("1", {"billing", 10, PendingCall::Kind::call, [](const Outcome&) {}});
+  calls.add("1", {"billing", TimePoint(10s), PendingCall::Kind::call, [](const Outcome&) {}});
   EXPECT_EQ(calls.entered(), 1U);
-  calls.add("2", {"billing", 10, PendingCall::Kind::call, [](const Outcome&) {}});
+  calls.add("2", {"billing", TimePoint(10s), PendingCall::Kind::call, [](const Outcome&) {}});
   EXPECT_EQ(calls.find("2")->number, 2U);
 }
 
@@ -366,32 +375,33 @@ TEST_F(Lane, an_envelope_of_another_generation_than_its_file_is_damage_l_13) {
   EXPECT_EQ(found.items[0].refusal, wire::Refusal::bad_sequence);
 }
 
-TEST(BehindTest, it_waits_for_all_requests_before_it_and_for_no_later_one_g_14) {
-  RequestBarrier behind;
+TEST(RequestBarrierTest, it_waits_for_all_requests_before_it_and_for_no_later_one_g_14) {
+  RequestBarrier barrier;
   std::vector<int> done;
   const auto end = [&](RequestBarrier::Ticket ticket) {
-    for (const auto& task : behind.end("analytics", ticket)) task();
+    for (const auto& task : barrier.end("analytics", ticket)) task();
   };
-  const RequestBarrier::Ticket first = behind.begin("analytics");
-  const RequestBarrier::Ticket second = behind.begin("analytics");
-  EXPECT_TRUE(behind.wait("analytics", [&] { done.push_back(1); }));
-  EXPECT_TRUE(behind.wait("analytics", [&] { done.push_back(2); }));
-  EXPECT_FALSE(behind.wait("billing", [] {}));
-  const RequestBarrier::Ticket third = behind.begin("analytics");
+  const RequestBarrier::Ticket first = barrier.begin("analytics");
+  const RequestBarrier::Ticket second = barrier.begin("analytics");
+  EXPECT_TRUE(barrier.wait("analytics", [&] { done.push_back(1); }));
+  EXPECT_TRUE(barrier.wait("analytics", [&] { done.push_back(2); }));
+  EXPECT_FALSE(barrier.wait("billing", [] {}));
+  const RequestBarrier::Ticket third = barrier.begin("analytics");
   end(second);
   EXPECT_TRUE(done.empty());
   end(first);
   EXPECT_EQ(done, (std::vector{1, 2}));
   end(third);
-  EXPECT_FALSE(behind.wait("analytics", [] {}));
+  EXPECT_FALSE(barrier.wait("analytics", [] {}));
 }
 
-TEST(BehindTest, only_so_much_waits_of_one_sender_g_14) {
-  RequestBarrier behind;
-  const RequestBarrier::Ticket ticket = behind.begin("analytics");
-  for (std::size_t one = 0; one < wire::limits::max_behind; ++one) EXPECT_TRUE(behind.wait("analytics", [] {}));
-  EXPECT_FALSE(behind.wait("analytics", [] {}));
-  EXPECT_EQ(behind.end("analytics", ticket).size(), wire::limits::max_behind);
+TEST(RequestBarrierTest, only_so_much_waits_of_one_sender_g_14) {
+  RequestBarrier barrier;
+  const RequestBarrier::Ticket ticket = barrier.begin("analytics");
+  for (std::size_t one = 0; one < wire::limits::max_deferred_controls; ++one)
+    EXPECT_TRUE(barrier.wait("analytics", [] {}));
+  EXPECT_FALSE(barrier.wait("analytics", [] {}));
+  EXPECT_EQ(barrier.end("analytics", ticket).size(), wire::limits::max_deferred_controls);
 }
 
 TEST(NodeLife, a_node_that_lost_its_lease_is_never_closed_in_order_and_a_closed_one_loses_none) {

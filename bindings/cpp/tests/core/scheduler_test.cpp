@@ -38,7 +38,7 @@ class Replay {
     const auto what = step.at("do").get<std::string>();
     if (what == "request") return request(step);
     if (what == "message") return message(step);
-    if (what == "take") return name_of(scheduler_.take(step.at("now").get<double>()));
+    if (what == "take") return name_of(scheduler_.take(test::instant(step.at("now"))));
     if (what == "blocked") return scheduler_.blocked(work(step));
     if (what == "claim") return claim(step);
     if (what == "receive") return name_of(scheduler_.receive());
@@ -62,7 +62,7 @@ class Replay {
   void silent(const std::string& what, const Json& step) {
     if (what == "task") return scheduler_.task(made(Kind::task, step));
     if (what == "done") return scheduler_.done(work(step));
-    if (what == "again") return scheduler_.again(work(step), step.at("at").get<double>());
+    if (what == "again") return scheduler_.again(work(step), test::instant(step.at("at")));
     if (what == "resumed") return scheduler_.resumed(work(step));
     if (what == "put_back") return scheduler_.put_back(work(step));
     if (what == "leave") return scheduler_.leave();
@@ -74,7 +74,7 @@ class Replay {
     const WorkPtr asked = made(Kind::request, step);
     asked->sender = step.at("sender").get<std::string>();
     asked->key = step.at("id").get<std::string>();
-    asked->deadline = step.at("deadline").get<double>();
+    asked->deadline = test::instant(step.at("deadline"));
     const Admission said = scheduler_.request(asked);
     if (said != Admission::waiting) works_ = before;
     if (said == Admission::duplicate) return "duplicate";
@@ -87,7 +87,7 @@ class Replay {
     sent->priority = step.at("priority").get<int>();
     if (!step.at("order").is_null()) sent->order = step.at("order").get<std::string>();
     sent->is_event = step.at("event").get<bool>();
-    const bool taken = scheduler_.message(sent, step.at("now").get<double>(), step.at("claimed").get<bool>());
+    const bool taken = scheduler_.message(sent, test::instant(step.at("now")), step.at("claimed").get<bool>());
     return taken ? text_of(sent->state) : "leaving";
   }
 
@@ -112,15 +112,15 @@ class Replay {
   }
 
   Json expire(const Json& step) {
-    const Overdue found = scheduler_.expire(step.at("now").get<double>());
+    const Overdue found = scheduler_.expire(test::instant(step.at("now")));
     return {{"waiting", names_of(found.waiting)},
             {"running", names_of(found.running)},
             {"unclaimed", names_of(found.unclaimed)}};
   }
 
   Json next_time() {
-    const std::optional<double> next = scheduler_.next_time();
-    return next ? Json(*next) : Json(nullptr);
+    const std::optional<TimePoint> next = scheduler_.next_time();
+    return next ? Json(in_seconds(next->time_since_epoch())) : Json(nullptr);
   }
 
   Scheduler scheduler_;
@@ -145,16 +145,16 @@ TEST(Scheduler, what_is_fetched_does_not_let_another_of_its_sender_run_beside_on
     const auto work = std::make_shared<Named>(Kind::message, id);
     work->sender = "a";
     work->is_event = is_event;
-    scheduler.message(work, 0, claimed);
+    scheduler.message(work, {}, claimed);
     return work;
   };
   make("m1", false, false);
   make("e1", true, true);
   make("e2", true, true);
   const WorkPtr fetched = scheduler.receive();
-  EXPECT_EQ(name_of(scheduler.take(0)), "e1");
+  EXPECT_EQ(name_of(scheduler.take({})), "e1");
   scheduler.done(fetched);
-  EXPECT_EQ(scheduler.take(0), nullptr);
+  EXPECT_EQ(scheduler.take({}), nullptr);
 }
 
 }  // namespace

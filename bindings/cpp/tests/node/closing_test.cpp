@@ -12,7 +12,7 @@ namespace {
 
 using test::echo;
 using test::eventually;
-using test::hang_seconds;
+using test::hang_time;
 using test::TestRoot;
 
 class ClosingTest : public testing::Test {
@@ -27,32 +27,32 @@ class ClosingTest : public testing::Test {
 };
 
 TEST_F(ClosingTest, a_node_closed_from_its_service_does_not_wait_for_itself_t_12) {
-  std::atomic<double> took = -1;
+  std::atomic<Duration> took = -1ns;
   Node server("server", one_worker({"client"}));
   Node client("client", root_.options());
   server.serve("close", [&](const Request&) -> Response {
-    const double began = fs::monotonic_seconds();
-    server.close(Seconds(10 * hang_seconds));
-    took = fs::monotonic_seconds() - began;
+    const TimePoint began = fs::monotonic_now();
+    server.close(10 * hang_time);
+    took = fs::monotonic_now() - began;
     return Value(1);
   });
-  EXPECT_THROW(client.call("server", "close", {}, {.timeout = Seconds(hang_seconds)}), Error);
-  EXPECT_TRUE(eventually([&] { return took >= 0; }));
-  EXPECT_LT(took, hang_seconds);
+  EXPECT_THROW(client.call("server", "close", {}, {.timeout = hang_time}), Error);
+  EXPECT_TRUE(eventually([&] { return took.load() >= 0ns; }));
+  EXPECT_LT(took.load(), hang_time);
 }
 
 TEST_F(ClosingTest, a_node_closed_from_its_handler_does_not_wait_for_itself_t_12) {
-  std::atomic<double> took = -1;
+  std::atomic<Duration> took = -1ns;
   Node receiver("receiver", one_worker({"sender"}));
   Node sender("sender", root_.options());
   receiver.on_message([&](Message&) {
-    const double began = fs::monotonic_seconds();
-    receiver.close(Seconds(10 * hang_seconds));
-    took = fs::monotonic_seconds() - began;
+    const TimePoint began = fs::monotonic_now();
+    receiver.close(10 * hang_time);
+    took = fs::monotonic_now() - began;
   });
   sender.send("receiver", 1);
-  EXPECT_TRUE(eventually([&] { return took >= 0; }));
-  EXPECT_LT(took, hang_seconds);
+  EXPECT_TRUE(eventually([&] { return took.load() >= 0ns; }));
+  EXPECT_LT(took.load(), hang_time);
 }
 
 // A service that holds its node would else keep it for ever.
@@ -84,7 +84,7 @@ TEST_F(ClosingTest, an_event_whose_first_handler_closes_the_node_reaches_the_sec
   Node sender("sender", root_.options());
   receiver.subscribe("topic", [&](Message&) { receiver.close(Seconds(0.1)); });
   receiver.subscribe("topic", [&](Message&) { reached = true; });
-  sender.wait_for("receiver", Seconds(hang_seconds));
+  sender.wait_for("receiver", hang_time);
   sender.publish("topic", 1);
   EXPECT_TRUE(eventually([&] { return reached.load(); }));
 }
@@ -102,7 +102,7 @@ TEST_F(ClosingTest, calls_there_and_back_again_need_no_more_workers_than_one_t_3
   };
   a.serve("pass", pass(a, "b"));
   b.serve("pass", pass(b, "a"));
-  EXPECT_EQ(client.call("a", "pass", {{"left", 12}}, {.timeout = Seconds(hang_seconds)}), Value(12));
+  EXPECT_EQ(client.call("a", "pass", {{"left", 12}}, {.timeout = hang_time}), Value(12));
 }
 
 TEST_F(ClosingTest, a_service_may_call_its_own_node_t_12) {
@@ -110,7 +110,7 @@ TEST_F(ClosingTest, a_service_may_call_its_own_node_t_12) {
   Node client("client", root_.options());
   node.serve("echo", echo);
   node.serve("outer", [&](const Request&) -> Response { return node.call("node", "echo", {{"data", 7}}); });
-  EXPECT_EQ(client.call("node", "outer", {}, {.timeout = Seconds(hang_seconds)}), Value(7));
+  EXPECT_EQ(client.call("node", "outer", {}, {.timeout = hang_time}), Value(7));
 }
 
 TEST_F(ClosingTest, slow_services_leave_a_worker_to_handlers_t_3) {
@@ -126,7 +126,7 @@ TEST_F(ClosingTest, slow_services_leave_a_worker_to_handlers_t_3) {
   node.on_message([](Message&) {});
   std::future<Value> slow = client.submit("node", "slow");
   entered.wait();
-  EXPECT_NO_THROW(client.send("node", 1, {.timeout = Seconds(hang_seconds), .ack = true}));
+  EXPECT_NO_THROW(client.send("node", 1, {.timeout = hang_time, .ack = true}));
   release.count_down();
   EXPECT_EQ(slow.get(), Value(1));
 }
@@ -143,7 +143,7 @@ TEST_F(ClosingTest, who_leaves_is_seen_to_leave_and_takes_nothing_more_r_15) {
   });
   std::future<Value> slow = client.submit("server", "slow");
   entered.wait();
-  std::thread closing([&] { server.close(Seconds(10 * hang_seconds)); });
+  std::thread closing([&] { server.close(10 * hang_time); });
   EXPECT_TRUE(eventually([&] { return client.nodes().size() == 1; }));
   try {
     client.call("server", "slow");

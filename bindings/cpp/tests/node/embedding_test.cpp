@@ -133,9 +133,8 @@ TEST_F(EmbeddingTest, a_wait_for_room_is_interrupted_and_the_lane_goes_on) {
   EXPECT_THROW(while (true) send(Seconds(0)), InboxFullError);
   {
     const Interruptible waits(always);
-    EXPECT_THROW(send(Seconds(test::hang_seconds)), Interrupted);
-    EXPECT_THROW(sender.node().send_all("reader", {payload, payload}, {.timeout = Seconds(test::hang_seconds)}),
-                 Interrupted);
+    EXPECT_THROW(send(test::hang_time), Interrupted);
+    EXPECT_THROW(sender.node().send_all("reader", {payload, payload}, {.timeout = test::hang_time}), Interrupted);
   }
   const auto goes = [&] {
     while (reader.receive(Seconds(0))) {  // what was read so far
@@ -165,7 +164,7 @@ TEST_F(EmbeddingTest, a_close_that_is_interrupted_has_ended_the_node) {
   begun->wait();
   {
     const Interruptible waits(always);
-    EXPECT_THROW(server.node().close(Seconds(test::hang_seconds)), Interrupted);
+    EXPECT_THROW(server.node().close(test::hang_time), Interrupted);
   }
   EXPECT_TRUE(server.node().closed());
   over->count_down();
@@ -190,7 +189,7 @@ TEST_F(EmbeddingTest, forwarded_messages_arrive_in_order_as_they_were) {
   Node target("target", root_.options({"relay"}));
   for (int n = 0; n < 200; ++n) {
     const std::string id = origin.send("relay", n);
-    const std::optional<Message> message = relay.fetch(Seconds(test::hang_seconds));
+    const std::optional<Message> message = relay.fetch(test::hang_time);
     ASSERT_TRUE(message && message->message_id() == id);
     const ByteView bytes = held_bytes(*message);
     kept.emplace_back(bytes.begin(), bytes.end());
@@ -198,8 +197,8 @@ TEST_F(EmbeddingTest, forwarded_messages_arrive_in_order_as_they_were) {
     EXPECT_TRUE(is_finished(*message));
   }
   const std::vector<ByteView> messages(kept.begin(), kept.end());
-  std::thread reader([&] { relay.forward("target", messages, false, true, Seconds(test::hang_seconds)); });
-  for (int n = 0; n < 200; ++n) EXPECT_EQ(target.receive(Seconds(test::hang_seconds))->payload(), Value(n));
+  std::thread reader([&] { relay.forward("target", messages, false, true, test::hang_time); });
+  for (int n = 0; n < 200; ++n) EXPECT_EQ(target.receive(test::hang_time)->payload(), Value(n));
   target.receive(Seconds(0));
   reader.join();
 }
@@ -208,10 +207,10 @@ TEST_F(EmbeddingTest, a_message_that_is_put_back_is_fetched_again) {
   Node sender("sender", root_.options());
   EmbeddedNode receiver("receiver", root_.options({"sender"}));
   sender.send("receiver", 1);
-  const std::optional<Message> first = receiver.fetch(Seconds(test::hang_seconds));
+  const std::optional<Message> first = receiver.fetch(test::hang_time);
   ASSERT_TRUE(first);
   receiver.put_back(*first);
-  const std::optional<Message> again = receiver.fetch(Seconds(test::hang_seconds));
+  const std::optional<Message> again = receiver.fetch(test::hang_time);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->message_id(), first->message_id());
 }

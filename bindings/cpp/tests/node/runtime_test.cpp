@@ -19,7 +19,7 @@ using test::AgentProcess;
 using test::counter;
 using test::echo;
 using test::eventually;
-using test::hang_seconds;
+using test::hang_time;
 using test::TestRoot;
 
 class RuntimeTest : public testing::Test {
@@ -44,14 +44,14 @@ TEST_F(RuntimeTest, a_call_that_races_the_end_of_its_node_is_refused_and_not_wri
   Node server("server", root_.options({"client"}));
   const auto client = Runtime::make("client", root_.options());
   client->start();
-  client->leave(0);  // every call below has looked before whether the node is open
+  client->leave({});  // every call below has looked before whether the node is open
   const auto nothing = [](const core::Outcome&) {};
   const Map arguments;
-  const double until = fs::monotonic_seconds() + 300;
-  EXPECT_THROW(client->calls.start({"server", "any", arguments, 300, {}}, nothing), NodeClosedError);
-  EXPECT_THROW(client->calls.ask("server", wire::EnvelopeType::heartbeat, {}, 300, nothing), NodeClosedError);
+  const TimePoint until = fs::monotonic_now() + 300s;
+  EXPECT_THROW(client->calls.start({"server", "any", arguments, 300s, {}}, nothing), NodeClosedError);
+  EXPECT_THROW(client->calls.ask("server", wire::EnvelopeType::heartbeat, {}, 300s, nothing), NodeClosedError);
   EXPECT_FALSE(std::filesystem::exists(wire::lane_dir(root_.path, "server", "client")));
-  EXPECT_THROW(client->calls.send_acknowledged("server", wire::EnvelopeType::message, {}, 300, false, nothing),
+  EXPECT_THROW(client->calls.send_acknowledged("server", wire::EnvelopeType::message, {}, 300s, false, nothing),
                NodeClosedError);
   EXPECT_THROW(client->calls.track_ack("server", 1, until, nothing), NodeClosedError);
   EXPECT_EQ(client->calls.pending(), 0U);
@@ -109,8 +109,8 @@ TEST(Workers, only_a_worker_waits_for_the_room_of_an_answer_and_others_read_s_5_
   ends.count_down();
   EXPECT_TRUE(eventually([&] { return pool->patient > 2; }));  // a worker comes although no task is left
   pool->answers = 0;
-  EXPECT_TRUE(pool->workers.drain(hang_seconds));
-  pool->workers.stop(hang_seconds);
+  EXPECT_TRUE(pool->workers.drain(hang_time));
+  pool->workers.stop(hang_time);
 }
 
 // --- serving ---
@@ -138,13 +138,13 @@ TEST_F(RuntimeTest, a_sender_waits_no_longer_than_its_own_deadline_behind_anothe
   sender.send("receiver", Bytes(9000));
   std::thread patient(
       [&] { EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout = Seconds(60)}), InboxFullError); });
-  const double began = fs::monotonic_seconds();
+  const TimePoint began = fs::monotonic_now();
   for (int n = 0; n < 20; ++n) {
     usleep(1000);  // or the other might never get the lock that it waits with
     EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout = Seconds(0.05)}), InboxFullError);
     EXPECT_THROW(sender.call("receiver", "any", {{"data", Bytes(9000)}}, {.timeout = Seconds(0.05)}), InboxFullError);
   }
-  EXPECT_LT(fs::monotonic_seconds() - began, hang_seconds);
+  EXPECT_LT(fs::monotonic_now() - began, hang_time);
   sender.close(Seconds(0));
   patient.join();
 }
@@ -181,7 +181,7 @@ TEST_F(RuntimeTest, the_reader_waits_for_no_sender_when_a_node_comes_back_l_6) {
   const ByteView one(ping);
   successor->links.granted("sender")->send({wire::EnvelopeType::heartbeat, 0, {&one, 1}});
   EXPECT_TRUE(eventually([&] { return counter(sender, "replies_undelivered") == 1; }));
-  EXPECT_NO_THROW(other.ping("sender", Seconds(hang_seconds)));
+  EXPECT_NO_THROW(other.ping("sender", hang_time));
   sender.close(Seconds(0));
   patient.join();
 }
@@ -216,7 +216,7 @@ TEST_F(RuntimeTest, what_a_node_answered_before_it_left_is_read_before_its_calle
   arrived.wait();
   agent.pause();
   answer.count_down();
-  server.close(Seconds(hang_seconds));
+  server.close(hang_time);
   agent.resume();
   calling.join();
   EXPECT_EQ(told["error"], "UNKNOWN_NODE") << told;  // of the call that the agent makes once it has all answers
@@ -227,7 +227,7 @@ TEST_F(RuntimeTest, a_killed_server_is_noticed_however_seldom_it_renews_its_leas
   Node client("client", root_.options());
   std::future<Value> pending = client.submit("agent", "sleep", {{"seconds", 300}}, {.timeout = Seconds(300)});
   agent.kill(SIGKILL);
-  ASSERT_EQ(pending.wait_for(std::chrono::duration<double>(hang_seconds)), std::future_status::ready);
+  ASSERT_EQ(pending.wait_for(hang_time), std::future_status::ready);
   EXPECT_THROW(pending.get(), NodeLeftError);
   EXPECT_THROW(client.call("agent", "echo"), UnknownNodeError);  // what is known to be dead is not written to
 }
@@ -237,7 +237,7 @@ TEST_F(RuntimeTest, a_call_to_a_killed_server_ends_although_its_lease_has_not_s_
   Node client("client", root_.options());
   agent.kill(SIGKILL);
   std::future<Value> pending = client.submit("agent", "sleep", {{"seconds", 300}}, {.timeout = Seconds(300)});
-  ASSERT_EQ(pending.wait_for(std::chrono::duration<double>(hang_seconds)), std::future_status::ready);
+  ASSERT_EQ(pending.wait_for(hang_time), std::future_status::ready);
   EXPECT_THROW(pending.get(), NodeLeftError);
 }
 
@@ -262,7 +262,7 @@ TEST_F(RuntimeTest, a_failure_is_told_whatever_its_text_holds_and_the_next_messa
   });
   const auto told = [&](int number) {
     try {
-      sender.send("receiver", number, {.timeout = Seconds(hang_seconds), .ack = true});
+      sender.send("receiver", number, {.timeout = hang_time, .ack = true});
       return std::string("handled");
     } catch (const ExecutionFailedError& error) {
       return std::string(error.what());
@@ -283,7 +283,7 @@ TEST_F(RuntimeTest, a_node_tells_of_itself_whatever_its_last_error_holds_s_12) {
   server.serve("code", [](const Request&) -> Response { return Response::error("\xff", "bad \xff text"); });
   EXPECT_THROW(client.call("server", "even"), ExecutionFailedError);
   EXPECT_THROW(client.call("server", "odd"), ExecutionFailedError);
-  const Map services = client.stats("server", Seconds(hang_seconds)).find("services")->as<Map>();
+  const Map services = client.stats("server", hang_time).find("services")->as<Map>();
   EXPECT_EQ(*services.find("odd")->as<Map>().find("numErrors"), Value(1));
   EXPECT_THROW(client.call("server", "code"), ExecutionFailedError);
 }

@@ -130,7 +130,7 @@ TEST_F(ShortageTest, no_file_of_a_node_has_a_standard_descriptor_r_32) {
     server.serve("echo", test::echo);
     client.call("server", "echo", {{"data", 1}});
     client.send("server", Bytes(300'000));
-    server.receive(Seconds(test::hang_seconds));
+    server.receive(test::hang_time);
     // One that is just being moved away may be seen once.
     has_none = test::eventually([] { return NoStandard::open_ones() == 0; });
   }

@@ -94,7 +94,7 @@ TEST(Segments, a_receiver_makes_of_them_what_the_vectors_say_g_11_to_g_16) {
       std::string verdict;
       std::optional<Bytes> payload;
       try {
-        Outcome outcome = assembler.receive(arrival["from"], data, arrival.value("at", 0.0));
+        Outcome outcome = assembler.receive(arrival["from"], data, test::instant(arrival.value("at", 0.0)));
         verdict = name_of(outcome.verdict);
         payload = std::move(outcome.payload);
       } catch (const WireError& error) {
@@ -119,7 +119,7 @@ std::optional<Bytes> assembled(const std::vector<const Bytes*>& segments) {
   Assembler assembler;
   std::optional<Bytes> payload;
   for (const Bytes* const segment : segments) {
-    Outcome outcome = assembler.receive("a", *segment, 0);
+    Outcome outcome = assembler.receive("a", *segment, {});
     if (outcome.payload) payload = std::move(outcome.payload);
   }
   return payload;
@@ -182,9 +182,9 @@ TEST(Segments, bogus_first_segments_are_held_no_further_than_the_limits_g_16) {
   for (std::uint32_t number = 0; number < 100'000; ++number) {
     Segment segment{.data_count = 2, .payload = payload};
     std::memcpy(segment.hash.data(), &number, sizeof number);
-    ASSERT_EQ(assembler.receive("flood", write_segment(segment), 0).verdict, Verdict::kept);
+    ASSERT_EQ(assembler.receive("flood", write_segment(segment), {}).verdict, Verdict::kept);
   }
-  EXPECT_EQ(assembler.expire(limits.idle.count()).size(), limits.sender_reconstructions);
+  EXPECT_EQ(assembler.expire(TimePoint(saturated(limits.idle))).size(), limits.sender_reconstructions);
 }
 
 TEST(Segments, the_default_limits_are_those_of_the_contract_g_15) {

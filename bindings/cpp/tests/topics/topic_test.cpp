@@ -25,7 +25,7 @@ using test::TestRoot;
 using test::value_of;
 using test::what;
 
-constexpr Seconds soon(test::hang_seconds);
+constexpr Seconds soon = test::hang_time;
 
 TEST(TopicRecord, those_published_as_valid_are_read) {
   for (const Json& item : cases("topics", "records_valid")) {
@@ -436,11 +436,11 @@ TEST_F(TopicClient, the_host_is_told_of_each_message_before_the_program_gets_it)
 }
 
 TEST_F(TopicClient, who_has_no_grant_is_refused_at_once) {
-  const double began = fs::monotonic_seconds();
+  const TimePoint began = fs::monotonic_now();
   Node nobody("nobody", root_.options({"speedd.topics"}));
   EXPECT_THROW(nobody.topic("orders").publish(Value(1)), AccessDeniedError);
   EXPECT_THROW(nobody.topic("orders").consumer("billing"), AccessDeniedError);
-  EXPECT_LT(fs::monotonic_seconds() - began, 5.0) << "it waited for a host that has only just begun";
+  EXPECT_LT(fs::monotonic_now() - began, 5s) << "it waited for a host that has only just begun";
 }
 
 TEST_F(TopicClient, a_consumer_leaves_when_it_goes_or_is_replaced) {

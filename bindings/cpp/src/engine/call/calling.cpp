@@ -63,7 +63,7 @@ void start_call(Runtime& node, const Calls::Call& call, const std::stop_token& s
 Value call(Runtime& node, const std::string& target, const std::string& service, const Map& arguments,
            const CallOptions& options) {
   Waiter waiter;
-  start_call(node, {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent},
+  start_call(node, {target, service, arguments, duration_of("timeout", options.timeout), options.traceparent},
              options.stop, waiter.completion());
   try {
     return waiter.result(node.workers, options.views);
@@ -75,7 +75,7 @@ Value call(Runtime& node, const std::string& target, const std::string& service,
 
 Value ask(Runtime& node, const std::string& target, wire::EnvelopeType type, Map body, Seconds timeout) {
   Waiter waiter;
-  node.calls.ask(target, type, std::move(body), in_seconds("timeout", timeout), waiter.completion());
+  node.calls.ask(target, type, std::move(body), duration_of("timeout", timeout), waiter.completion());
   return waiter.result(node.workers);
 }
 

@@ -19,8 +19,6 @@ namespace texts = core::texts;
 
 namespace {
 
-constexpr std::chrono::milliseconds interruption_period{50};
-
 std::string hex(std::uint64_t number) {
   std::array<char, 16> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr;
@@ -86,8 +84,8 @@ namespace {
 // What to do, for whom the code alone does not say whether the service ran.
 std::string advised(const std::string& code, std::string message, const Map& details) {
   if (code == "LEAVING") return message + "; nothing ran: call again";
-  const bool is_told = code == "TIMEOUT" || code == "WITHDRAWN";
-  if (is_told && by_phase(details) == Execution::not_begun) return message + "; nothing ran: call again";
+  const bool has_phase = code == "TIMEOUT" || code == "WITHDRAWN";
+  if (has_phase && by_phase(details) == Execution::not_begun) return message + "; nothing ran: call again";
   const bool ran_or_not = code == "SERVICE_NOT_FOUND" || code == "ACCESS_DENIED" || code == "INVALID_ARGUMENTS" ||
                           code == "EXECUTION_FAILED" || code == "SEGMENTS_LOST" || wire::application_code(code);
   return ran_or_not ? message : message + "; it may have run: look before you repeat it";
@@ -95,9 +93,9 @@ std::string advised(const std::string& code, std::string message, const Map& det
 
 }  // namespace
 
-std::exception_ptr call_error(const std::string& code, const std::string& said, const Map& details) {
+std::exception_ptr call_error(const std::string& code, const std::string& text, const Map& details) {
   using enum Execution;
-  const std::string message = advised(code, wire::harmless(said), details);
+  const std::string message = advised(code, wire::harmless(text), details);
   if (code == "SERVICE_NOT_FOUND") return failure_of<ServiceNotFoundError>(message, details, not_begun);
   if (code == "ACCESS_DENIED") return failure_of<AccessDeniedError>(message, details, not_begun);
   if (code == "INVALID_ARGUMENTS") return failure_of<InvalidArgumentsError>(message, details, not_begun);
@@ -189,7 +187,7 @@ std::string Calls::start(const Call& call, core::Completion completion) {
 std::string Calls::write(const Call& call, core::Completion completion) {
   const auto [link, entry] = links_.granted_call(call.target);
   std::string id = next_id();
-  const auto timeout_ms = static_cast<std::int64_t>(call.timeout_seconds * 1000);
+  const auto timeout_ms = std::chrono::duration_cast<std::chrono::milliseconds>(call.timeout).count();
   wire::Buffer payload = context_.buffers.take();
   wire::encode_request(
       {.request_id = id,
@@ -201,9 +199,9 @@ std::string Calls::write(const Call& call, core::Completion completion) {
       call.arguments, payload);
   links_.check_size(call.target, payload.size());
   const auto request = std::make_shared<core::SentRequest>();
-  request->until = fs::monotonic_seconds() + call.timeout_seconds;
-  track(id, {call.target, request->until + answer_grace_seconds, core::PendingCall::Kind::call, std::move(completion),
-             request});
+  request->until = fs::monotonic_now() + call.timeout;
+  track(id,
+        {call.target, request->until + answer_grace, core::PendingCall::Kind::call, std::move(completion), request});
   try {
     if (link == nullptr) {
       wait_for_start(call, id, *request, std::move(payload));
@@ -226,7 +224,7 @@ void Calls::send(const LinkPtr& link, const std::string& id, core::SentRequest& 
     request.sequence = link->send(outgoing);
     return;
   }
-  outgoing.track = [&, lost = losses(link, id, request.until + answer_grace_seconds)](std::uint64_t sequence) {
+  outgoing.track = [&, lost = losses(link, id, request.until + answer_grace)](std::uint64_t sequence) {
     request.segments.push_back(sequence);
     lost(sequence);
   };
@@ -243,13 +241,13 @@ void Calls::written(const std::string& id, core::SentRequest& request, const fs:
   request.generation = static_cast<std::uint32_t>(server->generation);
   request.server = server;
   request.state = core::SentRequest::State::written;
-  request.since = 0;
-  if (core::PendingCall* const call = table_.find(id)) table_.set_deadline(*call, request.until + answer_grace_seconds);
+  request.since = {};
+  if (core::PendingCall* const call = table_.find(id)) table_.set_deadline(*call, request.until + answer_grace);
   if (!is_kept) context_.buffers.give(std::move(payload));
 }
 
 // An ERROR under any sequence of a request in segments ends its call (G-19).
-std::function<void(std::uint64_t)> Calls::losses(const LinkPtr& link, const std::string& id, double deadline) {
+std::function<void(std::uint64_t)> Calls::losses(const LinkPtr& link, const std::string& id, TimePoint deadline) {
   const auto lost = [this, target = link->target(), id](core::Outcome outcome) {
     const auto* const error = std::get_if<std::exception_ptr>(&outcome);
     try {
@@ -264,10 +262,10 @@ std::function<void(std::uint64_t)> Calls::losses(const LinkPtr& link, const std:
   };
 }
 
-void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout_seconds,
+void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, Duration timeout,
                 core::Completion completion, bool urgent) {
-  const double deadline = fs::monotonic_seconds() + timeout_seconds;
-  const LinkPtr link = links_.granted(target, urgent ? 0 : deadline);
+  const TimePoint deadline = fs::monotonic_now() + timeout;
+  const LinkPtr link = links_.granted(target, urgent ? TimePoint() : deadline);
   const std::string id = next_id();
   body.set("requestId", id);
   const Bytes payload = wire::pack(body);
@@ -281,9 +279,9 @@ void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, do
   }
 }
 
-void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload,
-                              double timeout_seconds, bool unordered, core::Completion completion) {
-  const double deadline = fs::monotonic_seconds() + timeout_seconds;
+void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload, Duration timeout,
+                              bool unordered, core::Completion completion) {
+  const TimePoint deadline = fs::monotonic_now() + timeout;
   const LinkPtr link = links_.granted(target, deadline);
   if (link->splitter() != nullptr) completion = answered_once(std::move(completion));
   std::vector<std::uint64_t> entered;  // several on a link with a segment size
@@ -299,7 +297,8 @@ void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type
   }
 }
 
-void Calls::track_ack(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion) {
+void Calls::track_ack(const std::string& target, std::uint64_t sequence, TimePoint deadline,
+                      core::Completion completion) {
   track(key_of(target, sequence), {target, deadline, core::PendingCall::Kind::acknowledgement, std::move(completion)});
 }
 
@@ -313,7 +312,7 @@ bool Calls::waits_for(const std::string& source) const {
 std::string Calls::next_id() { return hex(context_.generation) + "." + hex(++number_); }
 
 void Calls::track(std::string key, core::PendingCall call) {
-  const double deadline = call.deadline;
+  const TimePoint deadline = call.deadline;
   {
     const MutexLock guard(lock_);
     if (ended_ != nullptr) std::rethrow_exception(afresh(ended_));  // nobody would complete it
@@ -345,7 +344,7 @@ core::Outcome perhaps_run(core::Outcome outcome) {
 
 // An error that names nothing somebody waits for.
 std::string_view counted_as(std::string_view code) {
-  if (code == "SEGMENTS_LOST") return "payloads_reported_lost";
+  if (code == "SEGMENTS_LOST") return core::counters::payloads_reported_lost;
   return is_unrecorded(code) ? core::counters::events_reported_refused : core::counters::answers_unexpected;
 }
 
@@ -390,12 +389,12 @@ void Calls::withdraw(const std::string& target, const std::string& id) {
     if (call == nullptr) return;
     if (call->request != nullptr) call->request->is_withdrawn = true;
     if (call->request != nullptr && call->request->state == core::SentRequest::State::waits) {
-      look_at_ = 0;  // nobody is to be told
+      look_at_ = TimePoint();  // nobody is to be told
     } else {
       withdrawn_[target].push_back(id);
     }
   }
-  effects_.wake_by(0);  // whoever reads tells
+  effects_.wake_by(TimePoint());  // whoever reads tells
 }
 
 void Calls::tell_withdrawn() {
@@ -420,7 +419,7 @@ void Calls::tell_withdrawn(const std::string& target, std::span<const std::strin
   const Bytes payload = wire::pack(Map{{"op", "WITHDRAW"}, {"requestIds", Array(ids.begin(), ids.end())}});
   const ByteView one(payload);
   try {
-    links_.granted(target)->send({wire::EnvelopeType::discovery, 0, {&one, 1}, 0, true});
+    links_.granted(target)->send({wire::EnvelopeType::discovery, 0, {&one, 1}, {}, true});
     context_.stats.count(core::counters::calls_withdrawn, ids.size());
   } catch (const std::exception&) {
     context_.stats.count(core::counters::withdrawals_undelivered, ids.size());
@@ -447,7 +446,7 @@ void Calls::refused(const std::string& source, const Map& body) {
                        "'" + source + "' does not record events: " + code + ": " + wire::harmless(text));
 }
 
-void Calls::expire(double now) {
+void Calls::expire(TimePoint now) {
   tell_withdrawn();
   look_again(now);
   std::vector<core::PendingCall> late;
@@ -483,7 +482,7 @@ void Calls::fail_all(const std::exception_ptr& why) {
   for (std::size_t at = 0; at < all.size(); ++at) all[at].completion(std::move(errors[at]));
 }
 
-double Calls::next_deadline() const {
+TimePoint Calls::next_deadline() const {
   const MutexLock guard(lock_);
   return std::min(table_.next_deadline(), look_at_.load());
 }

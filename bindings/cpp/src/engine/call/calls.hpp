@@ -17,6 +17,7 @@
 #include "fs/lane/lane_state.hpp"
 #include "speed/interruption.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 #include "wire/value/control.hpp"
 
 namespace speed::engine {
@@ -46,7 +47,7 @@ class Waiter {
 core::Outcome read(core::Outcome outcome, bool in_place = false);
 
 // The exception of an SPC code; an unknown one reads as INTERNAL_ERROR (S-8).
-std::exception_ptr call_error(const std::string& code, const std::string& said, const Map& details);
+std::exception_ptr call_error(const std::string& code, const std::string& text, const Map& details);
 
 // What a server that is gone means for a call.
 std::exception_ptr call_left(const std::string& name, bool may_have_run);
@@ -57,7 +58,7 @@ core::Completion answered_once(core::Completion completion);
 class Calls {
  public:
   struct Effects {
-    std::function<void(double)> wake_by;  // whoever reads notices a new deadline (monotonic seconds) in time
+    std::function<void(TimePoint)> wake_by;  // whoever reads notices a new deadline in time
     // The lane of a node is read to its end, and then `settle` called, if it is gone or was replaced.
     std::function<void(const std::string& name)> look_at;
     std::function<void(Task)> run;  // on a worker
@@ -68,7 +69,7 @@ class Calls {
     std::string target;
     std::string service;
     const Map& arguments;
-    double timeout_seconds;
+    Duration timeout;
     std::optional<std::string> traceparent;
   };
 
@@ -76,13 +77,13 @@ class Calls {
   std::string start(const Call& call, core::Completion completion);
   // Nobody wants the answer of a call any more: who serves it is told, soon (S-16). It ends as any other.
   void withdraw(const std::string& target, const std::string& id);
-  void ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout_seconds,
-           core::Completion completion, bool urgent = false);
-  void send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload, double timeout_seconds,
+  void ask(const std::string& target, wire::EnvelopeType type, Map body, Duration timeout, core::Completion completion,
+           bool urgent = false);
+  void send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload, Duration timeout,
                          bool unordered, core::Completion completion);
 
   // An acknowledgement under one of several sequences; `forget` is for those that are not awaited any more.
-  void track_ack(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion);
+  void track_ack(const std::string& target, std::uint64_t sequence, TimePoint deadline, core::Completion completion);
   void forget(const std::string& target, std::uint64_t sequence);
   bool waits_for(const std::string& source) const;  // an answer of this node is awaited
 
@@ -91,18 +92,18 @@ class Calls {
   void replied(const std::string& source, const std::string& request_id, Value result);  // HEARTBEAT, DISCOVERY
   void acknowledged(const std::string& source, const wire::Ack& ack);  // ACK
   void refused(const std::string& source, const Map& body);  // ERROR
-  void expire(double now);  // and tells who is to be told of withdrawn calls
+  void expire(TimePoint now);  // and tells who is to be told of withdrawn calls
   std::uint64_t entered() const;  // how many calls were entered so far
 
   // --- servers that are gone, or were replaced; for the holder of the reader's role ---
-  void said_leave(const std::string& name, std::uint32_t generation);  // that life of a node begins nothing more
+  void server_left(const std::string& name, std::uint32_t generation);  // that life of a node begins nothing more
   // A call is open that was written to an earlier life of that node.
   bool has_older(const std::string& name, std::uint32_t generation) const;
   // What `name` answered was read: settles what was entered before. `live`: its entry, if it is there.
   void settle(const std::string& name, std::uint64_t entered, const fs::EntryPtr& live);
 
   void fail_all(const std::exception_ptr& why);  // what comes later throws `why`, before it is written
-  double next_deadline() const;
+  TimePoint next_deadline() const;
   std::size_t pending() const;
   std::set<std::string> targets() const;
 
@@ -122,7 +123,7 @@ class Calls {
   bool keep(core::SentRequest& request, wire::Buffer& payload) const;
   void wait_for_start(const Call& call, const std::string& id, core::SentRequest& request, wire::Buffer payload)
       SPEED_EXCLUDES(lock_);
-  void look_by(double at) SPEED_REQUIRES(lock_);
+  void look_by(TimePoint at) SPEED_REQUIRES(lock_);
   void tell_withdrawn() SPEED_EXCLUDES(lock_);
   void tell_withdrawn(const std::string& target, std::span<const std::string> ids);
   void fail_others(const std::string& name, std::uint64_t entered) SPEED_EXCLUDES(lock_);
@@ -131,8 +132,8 @@ class Calls {
   void conclude(const Open& open, const fs::Decision& decision, bool is_replaced) SPEED_EXCLUDES(lock_);
   using Decisions = std::map<std::pair<std::string, std::uint32_t>, fs::Decision>;  // by node and generation
   std::exception_ptr settled_late(const core::PendingCall& call, Decisions& decisions) const SPEED_EXCLUDES(lock_);
-  void look_again(double now) SPEED_EXCLUDES(lock_);
-  void look_for_successor(const Open& open, const fs::EntryPtr& entry, double now) SPEED_EXCLUDES(lock_);
+  void look_again(TimePoint now) SPEED_EXCLUDES(lock_);
+  void look_for_successor(const Open& open, const fs::EntryPtr& entry, TimePoint now) SPEED_EXCLUDES(lock_);
   void send_again(const Open& open, const fs::EntryPtr& server) SPEED_EXCLUDES(lock_);
   void write_again(const Open& open, const fs::EntryPtr& server, bool urgent) SPEED_EXCLUDES(lock_);
   void end(const std::string& id, std::exception_ptr why) SPEED_EXCLUDES(lock_);
@@ -141,7 +142,7 @@ class Calls {
   // False if nobody waits for it: it is counted as `unexpected`.
   bool complete(const std::string& key, const std::string& source, core::Outcome outcome,
                 std::string_view unexpected = core::counters::answers_unexpected) SPEED_EXCLUDES(lock_);
-  std::function<void(std::uint64_t)> losses(const LinkPtr& link, const std::string& id, double deadline);
+  std::function<void(std::uint64_t)> losses(const LinkPtr& link, const std::string& id, TimePoint deadline);
 
   Context& context_;
   Links& links_;
@@ -151,13 +152,12 @@ class Calls {
   core::PendingCalls table_ SPEED_GUARDED_BY(lock_);
   // By target: ids that it is to be told.
   std::map<std::string, std::vector<std::string>> withdrawn_ SPEED_GUARDED_BY(lock_);
-  std::atomic<double> look_at_ =
-      never;  // when those are looked at that wait for a successor, or for what decides; monotonic seconds
+  std::atomic<TimePoint> look_at_ = never;  // when those are looked at that wait for a successor, or for what decides
   std::exception_ptr ended_ SPEED_GUARDED_BY(lock_);  // why nothing is entered any more
   std::atomic<std::uint64_t> number_ = 0;
 
-  static constexpr double never = std::numeric_limits<double>::infinity();
-  static constexpr double answer_grace_seconds = 0.25;  // for the server's own verdict after the deadline (S-4)
+  static constexpr Duration answer_grace =
+      wire::limits::call_grace;  // for the server's own verdict after the deadline (S-4)
 };
 
 }  // namespace speed::engine

@@ -16,7 +16,7 @@ namespace {
 
 using RequestState = core::SentRequest::State;
 
-constexpr double successor_look_seconds = 0.01;  // between two looks at a node that is awaited
+constexpr Duration successor_look_period = 10ms;  // between two looks at a node that is awaited
 constexpr std::size_t inline_request_bytes = 64 << 10;  // written by whoever reads
 constexpr std::size_t spare_request_bytes = 64 << 10;  // of a buffer that is kept
 
@@ -57,25 +57,25 @@ bool Calls::keep(core::SentRequest& request, wire::Buffer& payload) const {
   return true;
 }
 
-void Calls::look_by(double at) { look_at_ = std::min(look_at_.load(), at); }
+void Calls::look_by(TimePoint at) { look_at_ = std::min(look_at_.load(), at); }
 
 void Calls::wait_for_start(const Call& call, const std::string& id, core::SentRequest& request, wire::Buffer payload) {
   if (!keep(request, payload)) throw still_starting(call.target);
-  const double now = fs::monotonic_seconds();
+  const TimePoint now = fs::monotonic_now();
   {
     const MutexLock guard(lock_);
     request.state = RequestState::waits;
     request.is_awaited = true;
     request.since = now;
     if (core::PendingCall* const waiting = table_.find(id)) table_.set_deadline(*waiting, request.until);
-    look_by(now + successor_look_seconds);
+    look_by(now + successor_look_period);
   }
-  effects_.wake_by(now + successor_look_seconds);
+  effects_.wake_by(now + successor_look_period);
 }
 
 // --- what is known ---
 
-void Calls::said_leave(const std::string& name, std::uint32_t generation) {
+void Calls::server_left(const std::string& name, std::uint32_t generation) {
   const MutexLock guard(lock_);
   table_.each([&](const std::string&, core::PendingCall& call) {
     if (call.target == name && call.request != nullptr && call.request->generation == generation) {
@@ -164,15 +164,15 @@ void Calls::fail_others(const std::string& name, std::uint64_t entered) {
 void Calls::conclude(const Open& open, const fs::Decision& decision, bool is_replaced) {
   core::SentRequest& request = *open.request;
   const fs::Verdict verdict = fs::judge({request.generation, request.sequences(), request.needed}, decision);
-  const double now = fs::monotonic_seconds();
+  const TimePoint now = fs::monotonic_now();
   {
     const MutexLock guard(lock_);
     core::PendingCall* const call = table_.find(open.id);
     if (call == nullptr) return;
     if (is_replaced && decision.kind == fs::Decision::Kind::unknown) {
-      if (request.since == 0) request.since = now;
-      look_by(now + successor_look_seconds);
-      if (now - request.since < wire::limits::successor_seconds) return;
+      if (!request.since) request.since = now;
+      look_by(now + successor_look_period);
+      if (now - *request.since < wire::limits::successor) return;
     }
     request.may_have_run = request.may_have_run || verdict != fs::Verdict::not_begun;
     const bool goes_on = verdict != fs::Verdict::may_have_run && request.keeper != nullptr && !request.is_withdrawn;
@@ -181,7 +181,7 @@ void Calls::conclude(const Open& open, const fs::Decision& decision, bool is_rep
       request.is_awaited = false;
       request.since = now;
       table_.set_deadline(*call, request.until);
-      look_at_ = 0;
+      look_at_ = TimePoint();
       return;
     }
   }
@@ -199,8 +199,8 @@ void Calls::end(const std::string& id, std::exception_ptr why) {
 
 // --- successors ---
 
-void Calls::look_again(double now) {
-  if (now < look_at_) return;
+void Calls::look_again(TimePoint now) {
+  if (now < look_at_.load()) return;
   std::vector<Open> waiting;
   std::set<std::string> undecided;
   {
@@ -209,7 +209,7 @@ void Calls::look_again(double now) {
     table_.each([&](const std::string& id, core::PendingCall& call) {
       if (call.request == nullptr) return;
       if (call.request->state == RequestState::waits) waiting.push_back({id, call.target, call.request, call.number});
-      if (call.request->state == RequestState::written && call.request->since > 0) undecided.insert(call.target);
+      if (call.request->state == RequestState::written && call.request->since) undecided.insert(call.target);
     });
   }
   std::ranges::sort(waiting, {}, &Open::number);  // they begin in the order in which they were made (S-5)
@@ -222,7 +222,7 @@ void Calls::look_again(double now) {
   }
 }
 
-void Calls::look_for_successor(const Open& open, const fs::EntryPtr& entry, double now) {
+void Calls::look_for_successor(const Open& open, const fs::EntryPtr& entry, TimePoint now) {
   core::SentRequest& request = *open.request;
   bool is_withdrawn = false;
   const bool is_there = entry != nullptr && entry->status != "leaving" && generation_of(entry) > request.generation;
@@ -233,8 +233,8 @@ void Calls::look_for_successor(const Open& open, const fs::EntryPtr& entry, doub
     const bool is_seen = request.server != nullptr && generation_of(request.server) == generation_of(entry);
     if (is_there && !is_seen) request.server = entry;
     if (request.is_awaited || (is_there && !is_seen)) request.since = now;
-    if (request.is_awaited || now - request.since < wire::limits::successor_seconds) {
-      look_by(now + successor_look_seconds);
+    if (request.is_awaited || now - *request.since < wire::limits::successor) {
+      look_by(now + successor_look_period);
     }
     is_withdrawn = request.is_withdrawn;
     if (request.is_awaited && !is_withdrawn) return;
@@ -242,7 +242,7 @@ void Calls::look_for_successor(const Open& open, const fs::EntryPtr& entry, doub
   if (is_withdrawn) return end(open.id, withdrawn_call(request.may_have_run));
   if (is_there && wire::grants(*entry, context_.name)) return send_again(open, entry);
   const bool is_first = request.generation == 0;  // what a node allows when it has started is final
-  if (now - request.since < wire::limits::successor_seconds && !(is_there && is_first)) return;
+  if (now - *request.since < wire::limits::successor && !(is_there && is_first)) return;
   end(open.id, is_there && !request.may_have_run ? call_denied(open.target, context_.name)
                                                  : call_left(open.target, request.may_have_run));
 }
@@ -277,14 +277,14 @@ void Calls::write_again(const Open& open, const fs::EntryPtr& server, bool urgen
     written(open.id, request, server, std::move(payload));
     context_.stats.count(core::counters::calls_sent_again);
   } catch (const InboxFullError&) {
-    const double now = fs::monotonic_seconds();
+    const TimePoint now = fs::monotonic_now();
     {
       const MutexLock guard(lock_);
       request.state = RequestState::waits;
       request.since = now;
-      look_by(now + successor_look_seconds);
+      look_by(now + successor_look_period);
     }
-    effects_.wake_by(now + successor_look_seconds);
+    effects_.wake_by(now + successor_look_period);
   } catch (Error& error) {
     error.set_execution(request.may_have_run ? Execution::may_have_run : Execution::not_begun);
     end(open.id, std::current_exception());

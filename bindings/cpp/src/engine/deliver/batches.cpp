@@ -77,7 +77,7 @@ bool Batches::opened(Message::State& message) const {
     } catch (const Unavailable&) {
       context_.stats.count(core::counters::messages_waiting_for_trust);
     }
-    context_.life.wait_for_end(wire::limits::retry_first_seconds);
+    context_.life.wait_for_end(wire::limits::retry_first);
   }
   return false;  // it waits in its lane for the next start
 }
@@ -89,8 +89,8 @@ bool Batches::is_last(const Message::State& message) const {
 
 bool Batches::begin(Message::State& message) const {
   message.deliveries = message.redelivered ? message.lane->deliveries(message.sequence) + 1 : 1;
-  const bool is_asked_for = message.lane->is_dead_letter();  // who asked for it stands behind this delivery
-  if (message.redelivered && !is_asked_for && message.deliveries > context_.max_deliveries) return false;
+  const bool is_retried = message.lane->is_dead_letter();  // who asked for it stands behind this delivery
+  if (message.redelivered && !is_retried && message.deliveries > context_.max_deliveries) return false;
   if (message.redelivered) message.lane->begin_again(message.sequence, message.deliveries);
   return true;
 }
@@ -156,8 +156,8 @@ void Batches::put_aside(Message::State& message, const std::string& why) {
 }
 
 void Batches::pause(unsigned attempt) const {
-  const double seconds = wire::limits::retry_first_seconds * static_cast<double>(1ULL << std::min(attempt - 1, 20U));
-  context_.life.wait_for_end(std::min(seconds, wire::limits::retry_most_seconds));
+  const Duration longer = wire::limits::retry_first * (1 << std::min(attempt - 1, 20U));
+  context_.life.wait_for_end(std::min(longer, wire::limits::retry_most));
 }
 
 Node::Refusals Batches::handled(std::vector<Message>& messages) const {
@@ -186,7 +186,7 @@ void Batches::refuse(const Message::State& message, const Node::Refusal& refusal
   if (wants_answer) {
     replies_.refuse(message, "EXECUTION_FAILED", wire::readable(refusal.why, wire::limits::max_error_characters));
   } else if (message.is_event && is_unrecorded(refusal.code)) {
-    const auto text = refused_events_.report(message.source(), refusal, fs::monotonic_seconds());
+    const auto text = refused_events_.report(message.source(), refusal, fs::monotonic_now());
     if (text) replies_.refuse(message, refusal.code, wire::readable(*text, wire::limits::max_error_characters));
   }
 }

@@ -50,30 +50,32 @@ bool DeadLetters::add(const Message::State& message, std::string_view code, cons
   const segment::MemorySource held(message.view.bytes());
   const segment::Source& payload = message.large == nullptr ? held : message.large->whole();
   std::string why = "there is no room for it: it is tried again";
+  std::string_view counter = core::counters::dead_letters_without_room;
   try {
     const MutexLock guard(lock_);
     if (files_.add(letter, payload)) return true;
   } catch (const std::exception& error) {
     why = error.what();
+    counter = core::counters::dead_letters_unwritten;
   }
-  context_.stats.count(core::counters::dead_letters_without_room);
-  context_.log.limited(LogLevel::error, "speed.messages", "dead_letters_without_room",
+  context_.stats.count(counter);
+  context_.log.limited(LogLevel::error, "speed.messages", counter,
                        "a message of '" + letter.source + "' cannot be kept as a dead letter: " + why);
   return false;
 }
 
 void DeadLetters::look() {
-  std::vector<std::uint64_t> asked;
+  std::vector<std::uint64_t> retried;
   {
     if (!lock_.try_lock()) return;  // who reads does not wait for one that is being written
     const MutexLock guard(lock_, std::adopt_lock);
     start();
     if (!files_.changed()) return;
     for (const auto& one : files_.kept()) {
-      if (one.name.state == LetterState::retry) asked.push_back(one.name.number);
+      if (one.name.state == LetterState::retry) retried.push_back(one.name.number);
     }
   }
-  for (const std::uint64_t number : asked) {
+  for (const std::uint64_t number : retried) {
     workers_.submit([self = shared_from_this(), number] { self->hand_on(number); });
   }
 }
@@ -82,7 +84,9 @@ void DeadLetters::look() {
 void DeadLetters::start() {
   if (std::exchange(started_, true)) return;
   for (const auto& one : files_.kept()) {
-    if (one.name.state == LetterState::trying) files_.move(one.name.number, LetterState::trying, LetterState::letter);
+    if (one.name.state != LetterState::trying) continue;
+    context_.stats.count(core::counters::dead_letters_unfinished);
+    files_.move(one.name.number, LetterState::trying, LetterState::letter);
   }
 }
 
@@ -103,7 +107,8 @@ void DeadLetters::hand_on(std::uint64_t number) {
     deliver_(std::make_shared<Lane>(shared_from_this(), letter.about.source, number), received);
     context_.stats.count(core::counters::dead_letters_tried_again);
   } catch (const std::exception& error) {
-    context_.log.limited(LogLevel::warning, "speed.messages", "dead_letters_damaged",
+    context_.stats.count(core::counters::dead_letters_unread);
+    context_.log.limited(LogLevel::warning, "speed.messages", core::counters::dead_letters_unread,
                          "dead letter " + std::to_string(number) + " cannot be handed on: " + error.what());
     ended(number, false);
   }

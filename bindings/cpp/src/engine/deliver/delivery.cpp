@@ -17,11 +17,10 @@ namespace speed::engine {
 namespace {
 
 constexpr const char* too_often = "its handling ended its process too often";
-constexpr double look_seconds = 0.5;  // between two looks for a subscription to an event of many segments
+constexpr Duration look_period = 500ms;  // between two looks for a subscription to an event of many segments
 
-double back_off(unsigned tries) {
-  const double seconds = wire::limits::retry_first_seconds * static_cast<double>(1ULL << std::min(tries, 20U));
-  return std::min(seconds, wire::limits::retry_most_seconds);
+Duration back_off(unsigned tries) {
+  return std::min(wire::limits::retry_first * (1 << std::min(tries, 20U)), wire::limits::retry_most);
 }
 
 }  // namespace
@@ -36,7 +35,7 @@ struct Delivery::Delivered : Job {
   Arrival arrival;      // null until it is made
   Make make;            // for one that is put together when it is its turn
   bool is_answered = false;  // its sender was told that it waits, before it is put together
-  double arrived_at = fs::monotonic_seconds();
+  TimePoint arrived_at = fs::monotonic_now();
   unsigned begun = 0;   // how often, in this life and before; 0: not looked at yet
   unsigned tries = 0;   // that failed in this life
   bool is_waiting_for_trust = false;
@@ -185,7 +184,7 @@ void Delivery::arrive(const LanePtr& lane, const wire::Header& header, bool unor
 // False for one that comes while the node leaves: it stays in its lane.
 bool Delivery::put(const DeliveredPtr& work, bool claimed) {
   return workers_.scheduling(
-      [&](core::Scheduler& scheduler) { return scheduler.message(work, fs::monotonic_seconds(), claimed); });
+      [&](core::Scheduler& scheduler) { return scheduler.message(work, fs::monotonic_now(), claimed); });
 }
 
 void Delivery::unclaimed(const std::vector<core::WorkPtr>& events) {
@@ -202,21 +201,21 @@ void Delivery::unclaimed(const std::vector<core::WorkPtr>& events) {
 
 // --- receive ---
 
-std::optional<Message> Delivery::receive(std::optional<double> timeout_seconds) {
+std::optional<Message> Delivery::receive(std::optional<Duration> timeout) {
   finish_in_hand(std::this_thread::get_id());
-  std::optional<Message> message = fetch(timeout_seconds);
+  std::optional<Message> message = fetch(timeout);
   if (!message) return std::nullopt;
   const MutexLock guard(lock_);
   in_hand_.insert_or_assign(std::this_thread::get_id(), *message);
   return message;
 }
 
-std::optional<Message> Delivery::fetch(std::optional<double> timeout_seconds) {
+std::optional<Message> Delivery::fetch(std::optional<Duration> timeout) {
   workers_.serve();
-  const double until = fs::monotonic_seconds() + timeout_seconds.value_or(0);
+  const TimePoint until = fs::monotonic_now() + timeout.value_or(Duration::zero());
   while (true) {
-    const double left = std::max(0.0, until - fs::monotonic_seconds());
-    const DeliveredPtr work = next_received(timeout_seconds ? std::optional(left) : std::nullopt);
+    const Duration left = std::max(Duration::zero(), until - fs::monotonic_now());
+    const DeliveredPtr work = next_received(timeout ? std::optional(left) : std::nullopt);
     if (work == nullptr) return std::nullopt;
     const bool was_made = work->make != nullptr;
     if (!make(work) || is_buried(work)) continue;
@@ -226,8 +225,8 @@ std::optional<Message> Delivery::fetch(std::optional<double> timeout_seconds) {
     } catch (const Unavailable&) {  // it waits in its place
       context_.stats.count(core::counters::messages_waiting_for_trust);
       put_back(MessageAccess::of(work->arrival));
-      if (timeout_seconds && left <= 0) return std::nullopt;
-      context_.life.wait_for_end(wire::limits::retry_first_seconds);
+      if (timeout && left <= Duration::zero()) return std::nullopt;
+      context_.life.wait_for_end(wire::limits::retry_first);
       continue;
     }
     if (was_made) acknowledge(*work->arrival, true);
@@ -236,7 +235,7 @@ std::optional<Message> Delivery::fetch(std::optional<double> timeout_seconds) {
 }
 
 // Null after the timeout.
-Delivery::DeliveredPtr Delivery::next_received(std::optional<double> timeout_seconds) {
+Delivery::DeliveredPtr Delivery::next_received(std::optional<Duration> timeout) {
   const Workers::PlaceRelease released;
   UniqueLock guard(lock_);
   DeliveredPtr work;
@@ -245,8 +244,8 @@ Delivery::DeliveredPtr Delivery::next_received(std::optional<double> timeout_sec
         workers_.scheduling([](core::Scheduler& scheduler) { return scheduler.receive(); }));
     return work != nullptr || context_.life.has_ended();
   };
-  if (timeout_seconds) {
-    arrived_.wait_for(guard, std::chrono::duration<double>(*timeout_seconds), ready);
+  if (timeout) {
+    arrived_.wait_for(guard, *timeout, ready);
   } else {
     arrived_.wait(guard, ready);
   }
@@ -345,9 +344,9 @@ bool Delivery::awaits_subscription(const DeliveredPtr& work) {
     const MutexLock guard(lock_);
     if (takes(work->is_event, arrival->view.topic())) return false;
   }
-  const double now = fs::monotonic_seconds();
-  if (now - work->arrived_at < wire::limits::unclaimed_event_seconds) {
-    workers_.again(work, now + look_seconds);
+  const TimePoint now = fs::monotonic_now();
+  if (now - work->arrived_at < wire::limits::unclaimed_event) {
+    workers_.again(work, now + look_period);
   } else {
     unclaimed({work});
   }
@@ -433,7 +432,7 @@ bool Delivery::is_given_up(Message::State& message, std::string_view code, const
 }
 
 bool Delivery::retry(const DeliveredPtr& work) {
-  workers_.again(work, fs::monotonic_seconds() + back_off(work->tries++));
+  workers_.again(work, fs::monotonic_now() + back_off(work->tries++));
   return false;
 }
 

@@ -12,6 +12,7 @@
 #include "engine/threads/workers.hpp"
 #include "speed/node.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -29,9 +30,9 @@ class Delivery {
   std::vector<std::string> subscribe(const std::string& pattern, Node::MessageHandler handler);  // all patterns
   void on_batch(std::vector<std::string> patterns, Node::BatchHandler handler);  // ConfigurationError beside another
   void stop_waiting();  // the node leaves
-  std::optional<Message> receive(std::optional<double> timeout_seconds);
+  std::optional<Message> receive(std::optional<Duration> timeout);
   // Likewise, but only its own `done` finishes it; and one that was not taken after all.
-  std::optional<Message> fetch(std::optional<double> timeout_seconds);
+  std::optional<Message> fetch(std::optional<Duration> timeout);
   void put_back(const Message& message);
   void wake_receivers();
   void finish(const JobPtr& job);  // its handler closes the node: it counts as handled, and does not close the next one
@@ -68,7 +69,7 @@ class Delivery {
   bool give_up(const DeliveredPtr& work, std::string_view code, const std::string& text);
   bool is_given_up(Message::State& message, std::string_view code, const std::string& text);
   bool retry(const DeliveredPtr& work);
-  DeliveredPtr next_received(std::optional<double> timeout_seconds) SPEED_EXCLUDES(lock_);
+  DeliveredPtr next_received(std::optional<Duration> timeout) SPEED_EXCLUDES(lock_);
   bool is_buried(const DeliveredPtr& work);
   void finish_in_hand(std::thread::id of) SPEED_EXCLUDES(lock_);
   void acknowledge(Message::State& message, bool waiting = false);

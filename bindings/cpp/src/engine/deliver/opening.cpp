@@ -11,7 +11,7 @@ namespace speed::engine {
 
 namespace {
 
-constexpr double quiet_seconds = 60;  // between two lines about messages that nobody gets
+constexpr Duration quiet_time = 60s;  // between two lines about messages that nobody gets
 
 // What is signed, encrypted or held to a schema is the whole message, wherever its payload lies (M-16).
 message::Opened open_large(const message::Guard& guard, const Message::State& message) {
@@ -48,7 +48,7 @@ bool expired(Context& context, const Replies& replies, Message::State& message) 
   if (!message.view.is_expired(fs::unix_ms())) return false;
   context.stats.count(core::counters::messages_expired);
   context.log.limited(LogLevel::warning, "speed.messages", "messages_expired",
-                      "a message of '" + message.source() + "' expired before it was handled", quiet_seconds);
+                      "a message of '" + message.source() + "' expired before it was handled", quiet_time);
   if (message.wants_answer.exchange(false)) {
     replies.refuse(message, "EXECUTION_FAILED", "the message expired before it was handled");
   }
@@ -65,7 +65,7 @@ bool is_of_others(Context& context, const Replies& replies, Message::State& mess
   const std::string why = "namespace: '" + wire::harmless(name_space) + "' is not taken by '" + context.name + "'";
   context.stats.count(core::counters::messages_refused);
   context.log.limited(LogLevel::warning, "speed.messages", "namespace",
-                      "a message of '" + message.source() + "' is refused: " + why, quiet_seconds);
+                      "a message of '" + message.source() + "' is refused: " + why, quiet_time);
   if (message.wants_answer.exchange(false)) replies.refuse(message, "INVALID_ARGUMENTS", "OTHER_NAMESPACE: " + why);
   message.done();
   return true;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "speed/node.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -17,16 +18,16 @@ inline bool is_unrecorded(std::string_view code) { return code == "JOURNAL_FULL"
 
 class RefusedEvents {
  public:
-  // What to tell `source` at `now` (monotonic seconds) of an event that was refused; nothing if it was told just before.
-  std::optional<std::string> report(const std::string& source, const Node::Refusal& refusal, double now);
+  // What to tell `source` at `now` of an event that was refused; nothing if it was told just before.
+  std::optional<std::string> report(const std::string& source, const Node::Refusal& refusal, TimePoint now);
 
  private:
   struct LastReport {
-    double until = 0;
+    TimePoint until = {};
     std::size_t left_out = 0;
   };
 
-  bool has_room(double now);
+  bool has_room(TimePoint now);
 
   std::map<std::string, LastReport> last_reports_;
 };

@@ -46,7 +46,7 @@ using wire::EnvelopeType;
 
 namespace {
 
-constexpr double expire_seconds = 1.0;
+constexpr Duration expire_period = 1s;
 constexpr std::size_t inline_bytes = 1 << 20;  // up to this size a payload is put together by the thread that reads
 constexpr std::size_t max_error_bytes = 500;
 
@@ -55,10 +55,14 @@ bool is_message(const segment::Key& key) {
   return type == EnvelopeType::message || type == EnvelopeType::event;
 }
 
-double unix_seconds() { return static_cast<double>(fs::unix_ms()) / 1000; }
+// The store keeps Unix time, which the next process has too; the reassembly counts in the monotonic clock.
+struct Clocks {
+  TimePoint monotonic = fs::monotonic_now();
+  WallTime wall = fs::wall_now();
 
-// What to add to Unix time for the monotonic clock, in which the reassembly counts.
-double monotonic_offset() { return fs::monotonic_seconds() - unix_seconds(); }
+  WallTime of(TimePoint time) const { return wall - (monotonic - time); }
+  TimePoint of(WallTime time) const { return monotonic - (wall - time); }
+};
 
 }  // namespace
 
@@ -113,7 +117,7 @@ Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) 
   using Placing = segment::Reassembly::Placing;
   restore();
   const std::size_t most = is_message(key) ? SIZE_MAX : wire::limits::max_call_bytes;
-  const auto admission = reassembly_.admit(key, one, fs::monotonic_seconds(), most);
+  const auto admission = reassembly_.admit(key, one, fs::monotonic_now(), most);
   for (const Key& other : admission.evicted) {
     context_.stats.count(core::counters::segments_evicted);
     lost(other, "its segments were given up to make room for newer ones");
@@ -130,8 +134,8 @@ Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) 
     in_hand_[key] = nullptr;
     return [this, key, one, arrived] { whole(key, one, arrived); };
   } else {
-    const fs::Listed head{key, known.data_count, known.parity_count, known.begun - monotonic_offset()};
-    store_.put(head, one, unix_seconds());
+    const fs::Listed head{key, known.data_count, known.parity_count, Clocks().of(known.begun)};
+    store_.put(head, one, fs::wall_now());
   }
   if (!known.is_ready()) {
     arrived.drop();
@@ -287,9 +291,9 @@ void Segments::completed(const Key& key) {
   if (closed_ || reassembly_.is_complete(key)) return;
   release(key);
   latest_.erase(key);
-  const std::vector<Key> forgotten = reassembly_.complete(key, fs::monotonic_seconds());
+  const std::vector<Key> forgotten = reassembly_.complete(key, fs::monotonic_now());
   try {
-    store_.complete({key, unix_seconds()}, forgotten);
+    store_.complete({key, fs::wall_now()}, forgotten);
   } catch (const SegmentStoreError& error) {
     store_failed(nullptr, error);
   }
@@ -376,9 +380,9 @@ void Segments::forget_sequence(const Key& key) {
   if (!in_hand_.contains(key) && reassembly_.find(key) == nullptr) latest_.erase(key);
 }
 
-void Segments::expire(double now) {
+void Segments::expire(TimePoint now) {
   if (now < expire_at_) return;
-  expire_at_ = now + expire_seconds;
+  expire_at_ = now + expire_period;
   const MutexLock guard(lock_);
   if (closed_ || (!restored_ && !store_.exists())) return;
   try {
@@ -401,23 +405,23 @@ void Segments::restore() {
   if (restored_) return;
   fs::SegmentStore::Contents contents = store_.load();
   restored_ = true;
-  const double offset = monotonic_offset();
+  const Clocks clocks;
   std::vector<segment::Reconstruction> kept;
   for (const fs::Listed& listed : contents.payloads) {
     segment::Reconstruction& one = kept.emplace_back();
     one.key = listed.key;
     one.data_count = listed.data_count;
     one.parity_count = listed.parity_count;
-    one.begun = one.touched = listed.begun + offset;
+    one.begun = one.touched = clocks.of(listed.begun);
     for (const fs::Place& place : listed.places) {
       one.place(place.slot, place.size);
-      one.touched = std::max(one.touched, place.at + offset);
+      one.touched = std::max(one.touched, clocks.of(place.at));
     }
   }
   std::ranges::sort(kept, {}, &segment::Reconstruction::touched);
   for (segment::Reconstruction& one : kept) reassembly_.restore(std::move(one));
   std::ranges::sort(contents.completions, {}, &fs::Completion::at);
-  for (const fs::Completion& done : contents.completions) reassembly_.restore(done.key, done.at + offset);
+  for (const fs::Completion& done : contents.completions) reassembly_.restore(done.key, clocks.of(done.at));
 }
 
 void Segments::close() {

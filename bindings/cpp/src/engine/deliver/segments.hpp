@@ -11,6 +11,7 @@
 #include "engine/threads/workers.hpp"
 #include "segment/reassembly.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -34,7 +35,7 @@ class Segments : public std::enable_shared_from_this<Segments> {
   void accept(const LanePtr& lane, const fs::Received& received);
   // Does it once the requests of `source` that are being put together are known; at once if there are none.
   void after_requests(const std::string& source, const Task& task);
-  void expire(double now);  // gives up what waited too long; looks about every second
+  void expire(TimePoint now);  // gives up what waited too long; looks about every second
   void close();             // what is still in hand is not complete then, and comes again
 
  private:
@@ -75,7 +76,7 @@ class Segments : public std::enable_shared_from_this<Segments> {
   Workers& workers_;
   Calls& calls_;
   const Callbacks callbacks_;
-  double expire_at_ = 0;  // for the holder of the role
+  TimePoint expire_at_ = {};  // for the holder of the role
   Mutex lock_;
   segment::Reassembly reassembly_ SPEED_GUARDED_BY(lock_);
   fs::SegmentStore store_ SPEED_GUARDED_BY(lock_);

@@ -8,8 +8,8 @@ namespace speed::engine {
 namespace {
 
 // First and longest pause between two looks at a process.
-constexpr double first_look_seconds = 0.001;
-constexpr double longest_look_seconds = 0.3;
+constexpr Duration first_look_pause = 1ms;
+constexpr Duration longest_look_pause = 300ms;
 
 }  // namespace
 
@@ -52,26 +52,26 @@ void Departures::put_back(const std::string& name, std::uint64_t entered) {
 
 bool Departures::suspect(const std::string& name) {
   const MutexLock guard(lock_);
-  if (!silent_.try_emplace(name, Look{0, first_look_seconds}).second) return false;
-  next_look_ = 0;
+  if (!silent_.try_emplace(name, Look{{}, first_look_pause}).second) return false;
+  next_look_ = TimePoint();
   return true;
 }
 
-std::vector<std::string> Departures::look(fs::Registry& registry, double now, const IsReplaced& is_replaced) {
-  if (now < next_look_) return {};
+std::vector<std::string> Departures::look(fs::Registry& registry, TimePoint now, const IsReplaced& is_replaced) {
+  if (now < next_look_.load()) return {};
   std::vector<std::string> gone;
   for (const auto& [name, look] : take_due(now)) {
     const fs::EntryPtr entry = registry.surely_live(name);
     if (entry == nullptr || is_replaced(name, static_cast<std::uint32_t>(entry->generation))) {
       gone.push_back(name);
-    } else if (look.pause <= longest_look_seconds) {
+    } else if (look.pause <= longest_look_pause) {
       look_later(name, {now + look.pause, 2 * look.pause});
     }
   }
   return gone;
 }
 
-std::map<std::string, Departures::Look> Departures::take_due(double now) {
+std::map<std::string, Departures::Look> Departures::take_due(TimePoint now) {
   const MutexLock guard(lock_);
   next_look_ = never;
   std::map<std::string, Look> due;

@@ -11,6 +11,7 @@
 
 #include "fs/registry/registry.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -27,8 +28,8 @@ class Departures {
   // growing pauses. Returns those that are gone, or were replaced.
   // `is_replaced(name, generation)`: calls are open to an earlier life of a node that is there.
   using IsReplaced = std::function<bool(const std::string& name, std::uint32_t generation)>;
-  std::vector<std::string> look(fs::Registry& registry, double now, const IsReplaced& is_replaced);
-  double next_look() const { return next_look_; }  // monotonic seconds
+  std::vector<std::string> look(fs::Registry& registry, TimePoint now, const IsReplaced& is_replaced);
+  TimePoint next_look() const { return next_look_; }
 
   // A scan begins: returns those that are gone, whose lanes it is to read.
   std::vector<std::string> begin_scan();
@@ -37,23 +38,21 @@ class Departures {
 
  private:
   struct Look {
-    double at = 0;
-    double pause = 0;  // behind it
+    TimePoint at = {};
+    Duration pause = {};  // behind it
   };
-  std::map<std::string, Look> take_due(double now) SPEED_EXCLUDES(lock_);
+  std::map<std::string, Look> take_due(TimePoint now) SPEED_EXCLUDES(lock_);
   void look_later(const std::string& name, const Look& next) SPEED_EXCLUDES(lock_);
   struct Gone {
     std::uint64_t entered = 0;
     bool scanned = false;
   };
 
-  std::atomic<double> next_look_ = never;
+  std::atomic<TimePoint> next_look_ = never;
   std::atomic<bool> any_gone_ = false;
   Mutex lock_;
   std::map<std::string, Gone> gone_ SPEED_GUARDED_BY(lock_);
   std::map<std::string, Look> silent_ SPEED_GUARDED_BY(lock_);
-
-  static constexpr double never = 1e300;
 };
 
 }  // namespace speed::engine

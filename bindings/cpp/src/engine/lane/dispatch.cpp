@@ -116,7 +116,7 @@ void Dispatch::refuse(const std::string& source, std::uint64_t sequence, std::st
 // Answers without waiting: a sender that left or does not read loses it, counted.
 void Dispatch::reply(const std::string& source, std::uint64_t sequence, EnvelopeType type, ByteView payload) {
   try {
-    to_.links.open(source, wire::generation_of(sequence))->send({type, wire::flag_reply, {&payload, 1}, 0, true});
+    to_.links.open(source, wire::generation_of(sequence))->send({type, wire::flag_reply, {&payload, 1}, {}, true});
   } catch (const std::exception&) {
     to_.context.stats.count(core::counters::replies_undelivered);
   }
@@ -155,7 +155,7 @@ void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
   }
   const std::string operation = wire::text_of(body, "op");
   if (operation == "LEAVE") {
-    to_.calls.said_leave(lane->source(), wire::generation_of(received.header.sequence));
+    to_.calls.server_left(lane->source(), wire::generation_of(received.header.sequence));
     return left_(lane->source());
   }
   const std::string& source = lane->source();
@@ -188,7 +188,7 @@ void Dispatch::departed(const std::string& name, std::uint64_t entered) {
   to_.calls.settle(name, entered, live);
 }
 
-void Dispatch::expire(double now) {
+void Dispatch::expire(TimePoint now) {
   to_.calls.expire(now);
   const core::Overdue found = to_.workers.scheduling([&](core::Scheduler& scheduler) { return scheduler.expire(now); });
   to_.serving.overdue(found);
@@ -196,10 +196,10 @@ void Dispatch::expire(double now) {
   segments_->expire(now);
 }
 
-double Dispatch::next_deadline() const {
-  const std::optional<double> next =
+TimePoint Dispatch::next_deadline() const {
+  const std::optional<TimePoint> next =
       to_.workers.scheduling([](core::Scheduler& scheduler) { return scheduler.next_time(); });
-  return std::min(to_.calls.next_deadline(), next.value_or(HUGE_VAL));
+  return std::min(to_.calls.next_deadline(), next.value_or(never));
 }
 
 }  // namespace speed::engine

@@ -11,6 +11,7 @@
 #include "engine/deliver/segments.hpp"
 #include "engine/serve/introspection.hpp"
 #include "engine/serve/serving.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -47,8 +48,8 @@ class Dispatch {
     return to_.calls.has_older(name, generation);
   }
   std::uint64_t calls_entered() const { return to_.calls.entered(); }
-  void expire(double now);
-  double next_deadline() const;  // monotonic seconds of the next thing that `expire` has to do
+  void expire(TimePoint now);
+  TimePoint next_deadline() const;  // of the next thing that `expire` has to do
 
  private:
   using Handler = void (Dispatch::*)(const LanePtr&, const fs::Received&);

@@ -20,7 +20,7 @@ InboundLane::InboundLane(std::string source, std::unique_ptr<fs::LaneReader> rea
       resume_(std::move(resume)),
       mark_(std::move(mark)) {}
 
-bool InboundLane::read(std::vector<fs::Received>& received, std::size_t most, double now, bool scan) {
+bool InboundLane::read(std::vector<fs::Received>& received, std::size_t most, TimePoint now, bool scan) {
   const MutexLock guard(lock_);
   received.clear();
   if (reader_ == nullptr) return false;

@@ -8,6 +8,7 @@
 #include "fs/lane/lane_reader.hpp"
 #include "fs/process.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -48,7 +49,7 @@ class InboundLane : public Lane {
               std::function<void(const wire::NodeId&)> resume, std::shared_ptr<const fs::ForkMark> mark);
 
   // As LaneReader::read; nothing while too much is unfinished. Types that no handler finishes are done when read.
-  bool read(std::vector<fs::Received>& received, std::size_t most, double now, bool scan);
+  bool read(std::vector<fs::Received>& received, std::size_t most, TimePoint now, bool scan);
 
   void finish(std::span<const std::uint64_t> sequences) override;
   Begun begin(std::uint64_t sequence, bool may_run_again) override;

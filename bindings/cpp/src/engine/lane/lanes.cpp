@@ -14,7 +14,7 @@ InboundLanes::InboundLanes(Context& context, fs::Inbox& inbox, MayRead may_read,
 
 // --- which to read ---
 
-void InboundLanes::list(double now) {
+void InboundLanes::list(TimePoint now) {
   const auto found = inbox_.scan([this](const std::string& source) {
     const wire::NodeId id = wire::node_id(source);
     return sought_.contains(id) || lanes_.contains(id);
@@ -23,7 +23,7 @@ void InboundLanes::list(double now) {
   if (found) learn(*found);
   if (held_until_) return;
   for (const auto& [id, source] : names_) held_.insert(id);
-  held_until_ = now + wire::limits::ungranted_lane_grace_seconds;
+  held_until_ = now + wire::limits::ungranted_lane_grace;
 }
 
 // Only what came and went costs more than a look: there may be many thousands.
@@ -47,7 +47,7 @@ void InboundLanes::learn(const fs::Inbox::Names& found) {
   });
 }
 
-InboundLanePtr InboundLanes::of(const wire::NodeId& id, double now) {
+InboundLanePtr InboundLanes::of(const wire::NodeId& id, TimePoint now) {
   if (InboundLanePtr lane = opened(id)) return lane;
   return knows(id) ? open(id, now) : nullptr;
 }
@@ -63,7 +63,7 @@ InboundLanePtr InboundLanes::opened(const wire::NodeId& id) const {
   return found == lanes_.end() ? nullptr : found->second;
 }
 
-void InboundLanes::due(double now, const std::vector<std::string>& urgent, bool everything,
+void InboundLanes::due(TimePoint now, const std::vector<std::string>& urgent, bool everything,
                        const std::function<void(const InboundLanePtr&)>& read) {
   std::vector<wire::NodeId> ids = awake_.keys();
   for (const wire::NodeId& id : std::exchange(failed_, {})) ids.push_back(id);
@@ -112,7 +112,7 @@ std::vector<wire::NodeId> InboundLanes::next_turns(bool everything) {
   return next;
 }
 
-InboundLanePtr InboundLanes::open_if_changed(const wire::NodeId& id, double now) {
+InboundLanePtr InboundLanes::open_if_changed(const wire::NodeId& id, TimePoint now) {
   const auto known = names_.find(id);
   return known == names_.end() || is_unchanged(id, known->second) ? nullptr : open(id, now);
 }
@@ -124,7 +124,7 @@ bool InboundLanes::is_unchanged(const wire::NodeId& id, const std::string& sourc
          context_.registry->live(source) == nullptr;
 }
 
-InboundLanePtr InboundLanes::open(const wire::NodeId& id, double now) {
+InboundLanePtr InboundLanes::open(const wire::NodeId& id, TimePoint now) {
   const std::string source = names_.at(id);
   if (now < held_until_ && held_.contains(id) && !may_read_(source)) return nullptr;
   try {

@@ -16,6 +16,7 @@
 #include "engine/serve/introspection.hpp"
 #include "fs/lane/inbox.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -28,17 +29,17 @@ class InboundLanes {
   // --- which to read ---
 
   // Knows the senders that have a lane; what an earlier process found waits for its grants (L-21).
-  void list(double now);
+  void list(TimePoint now);
   bool knows(const wire::NodeId& id) const { return names_.contains(id); }
   // Whether whoever rang is to be looked for by a scan: it is not known yet.
   bool seek(const wire::NodeId& id);
   // The lane of whoever rang; null if it is not known, cannot be opened, or waits for a grant.
-  InboundLanePtr of(const wire::NodeId& id, double now);
+  InboundLanePtr of(const wire::NodeId& id, TimePoint now);
   // The lane of a sender, if it was read since it last ended.
   InboundLanePtr opened(const wire::NodeId& id) const;
   // What a scan reads, one after the other: those that hold files open, those that failed, `urgent` senders, and of the
   // others some in turn, or all.
-  void due(double now, const std::vector<std::string>& urgent, bool everything,
+  void due(TimePoint now, const std::vector<std::string>& urgent, bool everything,
            const std::function<void(const InboundLanePtr&)>& read);
 
   // --- what holds files open ---
@@ -65,8 +66,8 @@ class InboundLanes {
   void look_at_sender(InboundLane& lane) const;
   std::vector<wire::NodeId> next_turns(bool everything);
   bool have_keys_changed();
-  InboundLanePtr open(const wire::NodeId& id, double now);
-  InboundLanePtr open_if_changed(const wire::NodeId& id, double now);
+  InboundLanePtr open(const wire::NodeId& id, TimePoint now);
+  InboundLanePtr open_if_changed(const wire::NodeId& id, TimePoint now);
   bool is_unchanged(const wire::NodeId& id, const std::string& source) const;
   void end(const InboundLanePtr& lane);
   bool may_be_ephemeral(const std::string& source);
@@ -87,7 +88,7 @@ class InboundLanes {
   std::unordered_map<std::string, Known> known_;
   std::uint64_t listings_ = 0;
   std::optional<std::unordered_map<std::string, std::uint32_t>> claims_;  // the newest of each name, once in a scan
-  std::optional<double> held_until_;
+  std::optional<TimePoint> held_until_;
   mutable Mutex lock_;
   // Changed under it by the holder of the role alone, who reads them without.
   ById<std::string> names_;

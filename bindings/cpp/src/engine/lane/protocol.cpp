@@ -19,14 +19,14 @@ constexpr std::size_t read_envelopes = 128;
 constexpr std::size_t read_bytes = 4 << 20;
 
 // Between two looks where there is no bell: often after activity, seldom when idle (L-22).
-constexpr double shortest_idle_seconds = 0.0005;
-constexpr double longest_idle_seconds = 0.02;
+constexpr Duration shortest_idle = 500us;
+constexpr Duration longest_idle = 20ms;
 
 constexpr std::size_t most_left = wire::limits::max_unfinished - 4;  // messages that stay in a lane that was read on
-constexpr double bell_seconds = 0.0005;   // how long busy lanes may keep the reader from the bell
+constexpr Duration bell_period = 500us;   // how long busy lanes may keep the reader from the bell
 constexpr std::size_t busy_lanes = 4;     // polled at most
 constexpr unsigned looks_a_yield = 4;
-constexpr double failing_pause_seconds = 0.05;  // before what failed is tried again
+constexpr Duration failing_pause = 50ms;  // before what failed is tried again
 
 }  // namespace
 
@@ -40,9 +40,9 @@ Protocol::Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique
           context, *inbox_, [this](const std::string& source) { return dispatch_->may_read(source); },
           [this](const wire::NodeId& id) { resume(id); }),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      polling_(context.spin_seconds),
-      idle_seconds_(shortest_idle_seconds),
-      waits_until_(HUGE_VAL) {
+      polling_(context.spin),
+      idle_time_(shortest_idle),
+      waits_until_(never) {
   if (!epoll_) fs::throw_errno("epoll");
   if (bell_ == nullptr) return;
   epoll_event event{};
@@ -53,12 +53,12 @@ Protocol::Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique
 
 void Protocol::wake() { resume(context_.id); }
 
-void Protocol::wake_by(double deadline) {
-  if (deadline < waits_until_) wake();
+void Protocol::wake_by(TimePoint deadline) {
+  if (deadline < waits_until_.load()) wake();
 }
 
 void Protocol::look_again() {
-  next_scan_ = 0;
+  next_scan_ = TimePoint();
   wake();
 }
 
@@ -73,7 +73,7 @@ void Protocol::watch_reader(OutgoingLink& link) {
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0 || errno == EEXIST) watched_[fd] = link.target();
 }
 
-void Protocol::nobody_hears(const std::string& name) {
+void Protocol::has_no_reader(const std::string& name) {
   if (departures_.suspect(name)) wake();
 }
 
@@ -86,21 +86,21 @@ void Protocol::node_left(const std::string& name) {
 void Protocol::note_departed(const std::string& name) {
   const std::uint64_t entered = dispatch_->calls_entered();
   departures_.add(name, entered);
-  next_scan_ = 0;
+  next_scan_ = TimePoint();
 }
 
 // Each part of a turn is tried whatever became of the others: no lane that cannot be read keeps a deadline from passing.
 void Protocol::step(bool wait) {
   fs::Rings rings;
   bool failed = !guarded("bell", [&] { rings = wait_for_rings(wait && !failing_); });
-  const double now = fs::monotonic_seconds();
+  const TimePoint now = fs::monotonic_now();
   failed |= !guarded("lanes", [&] { read_lanes(rings, now); });
   failed |= !guarded("departures", [&] { tell_departed(now); });
   failed |= !guarded("deadlines", [&] { dispatch_->expire(now); });
   failing_ = failed;
   if (!failed) return;
-  next_scan_ = 0;
-  if (wait) context_.life.wait_for_end(failing_pause_seconds);
+  next_scan_ = TimePoint();
+  if (wait) context_.life.wait_for_end(failing_pause);
 }
 
 // False if it failed; that is counted and said.
@@ -118,22 +118,22 @@ bool Protocol::guarded(const char* what, Part part) {
 }
 
 // Rings are not lost to a scan, which looks at few of the lanes at rest.
-void Protocol::read_lanes(const fs::Rings& rings, double now) {
+void Protocol::read_lanes(const fs::Rings& rings, TimePoint now) {
   for (const wire::NodeId& id : rings.sources) read_rung(id, now);
-  if (rings.everything || now >= next_scan_) full_scan(rings.everything || failing_, now);
+  if (rings.everything || now >= next_scan_.load()) full_scan(rings.everything || failing_, now);
 }
 
-void Protocol::read_rung(const wire::NodeId& id, double now) {
+void Protocol::read_rung(const wire::NodeId& id, TimePoint now) {
   if (const InboundLanePtr lane = lanes_.of(id, now)) {
     drain(lane, now, false);
   } else if (lanes_.seek(id)) {
-    next_scan_ = 0;
+    next_scan_ = TimePoint();
   }
 }
 
 // Settles what waits for nodes that were gone, or replaced, before the last scan, once their lanes are read to the end
 // (S-7, S-21).
-void Protocol::tell_departed(double now) {
+void Protocol::tell_departed(TimePoint now) {
   const auto is_replaced = [this](const auto& name, std::uint32_t generation) {
     return dispatch_->has_older_calls(name, generation);
   };
@@ -154,36 +154,36 @@ void Protocol::tell_departed(double now) {
 fs::Rings Protocol::wait_for_rings(bool wait) {
   if (bell_ == nullptr) {
     unread_.clear();  // each turn looks at all lanes
-    if (wait && !context_.life.wait_for_end(idle_seconds_)) {
-      idle_seconds_ = std::min(idle_seconds_ * 1.5, longest_idle_seconds);
+    if (wait && !context_.life.wait_for_end(idle_time_)) {
+      idle_time_ = std::min(idle_time_ * 3 / 2, longest_idle);
     }
     return {{}, true};
   }
-  const double now = fs::monotonic_seconds();
+  const TimePoint now = fs::monotonic_now();
   if (!unread_.empty()) {
     fs::Rings rings = now < bell_due_ ? fs::Rings{} : look_at_bell(now);
     for (const wire::NodeId& id : std::exchange(unread_, {})) rings.sources.push_back(id);
     return rings;
   }
   if (!wait) return look_at_bell(now);
-  waits_until_ = HUGE_VAL;  // a deadline that comes while the next lines run wakes at once
+  waits_until_ = never;  // a deadline that comes while the next lines run wakes at once
   waits_until_ = std::min({next_scan_.load(), dispatch_->next_deadline(), departures_.next_look()});
-  const double seconds = std::max(0.0, waits_until_ - now);
-  if (seconds > polling_.seconds && polling_.pays(now)) {
+  const Duration left = std::max(Duration::zero(), waits_until_.load() - now);
+  if (left > polling_.span && polling_.pays(now)) {
     if (std::optional<fs::Rings> rings = poll(now)) return *std::move(rings);
   }
-  return block(seconds);
+  return block(left);
 }
 
-fs::Rings Protocol::look_at_bell(double now) {
-  bell_due_ = now + bell_seconds;
+fs::Rings Protocol::look_at_bell(TimePoint now) {
+  bell_due_ = now + bell_period;
   return bell_->drain();
 }
 
 // Looks at the ends of the busy lanes, which grow before the bell rings (registry_spec/decisions/0008). The rings of
 // what was read in this way are stale, and harmless: they are taken now and then, and before the reader sleeps.
-std::optional<fs::Rings> Protocol::poll(double now) {
-  const double until = now + polling_.seconds;
+std::optional<fs::Rings> Protocol::poll(TimePoint now) {
+  const TimePoint until = now + polling_.span;
   for (unsigned looks = 1;; ++looks) {
     if (std::optional<fs::Rings> rings = poll_once(now)) {
       polling_.hit();
@@ -192,7 +192,7 @@ std::optional<fs::Rings> Protocol::poll(double now) {
     }
     if (now >= until) break;  // behind a last look: the turn that another took may have been all the time
     if (looks % looks_a_yield == 0) std::this_thread::yield();  // the other side may wait for this very core
-    const double before = std::exchange(now, fs::monotonic_seconds());
+    const TimePoint before = std::exchange(now, fs::monotonic_now());
     core_.looked(now - before);
     if (polling_.is_crowded(now - before, now)) break;
   }
@@ -202,7 +202,7 @@ std::optional<fs::Rings> Protocol::poll(double now) {
   return std::nullopt;
 }
 
-std::optional<fs::Rings> Protocol::poll_once(double now) {
+std::optional<fs::Rings> Protocol::poll_once(TimePoint now) {
   if (now >= bell_due_) {
     fs::Rings rings = look_at_bell(now);
     if (!rings.sources.empty() || rings.everything) return rings;
@@ -213,16 +213,17 @@ std::optional<fs::Rings> Protocol::poll_once(double now) {
   return std::nullopt;
 }
 
-fs::Rings Protocol::block(double seconds) {
-  const double began = fs::monotonic_seconds();
+fs::Rings Protocol::block(Duration longest) {
+  const TimePoint began = fs::monotonic_now();
+  const auto longest_ms = std::chrono::ceil<std::chrono::milliseconds>(std::min<Duration>(longest, 60s)).count();
   std::array<epoll_event, 16> events;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled by the next line
-  const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                               static_cast<int>(std::ceil(std::min(seconds, 60.0) * 1000)));
+  const int count =
+      epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), static_cast<int>(longest_ms));
   fs::Rings rings;
   for (int at = 0; at < count; ++at) {
     const int fd = events[static_cast<std::size_t>(at)].data.fd;
     if (fd == bell_->fd()) {
-      polling_.blocked_for(fs::monotonic_seconds() - began);
+      polling_.blocked_for(fs::monotonic_now() - began);
       rings = bell_->drain();
     } else {
       reader_died(fd);
@@ -245,8 +246,8 @@ void Protocol::reader_died(int fd) {
 
 // --- lanes ---
 
-void Protocol::full_scan(bool everything, double now) {
-  next_scan_ = now + wire::limits::full_scan_seconds;
+void Protocol::full_scan(bool everything, TimePoint now) {
+  next_scan_ = now + wire::limits::full_scan;
   const std::vector<std::string> departed = departures_.begin_scan();
   listed_ = guarded("inbox", [&] { lanes_.list(now); });
   guarded("dead letters", scanned_);
@@ -260,7 +261,7 @@ void Protocol::resume(const wire::NodeId& lane_id) {
   if (bell_ != nullptr) bell_->wake(lane_id);
 }
 
-void Protocol::drain(const InboundLanePtr& lane, double now, bool scan) {
+void Protocol::drain(const InboundLanePtr& lane, TimePoint now, bool scan) {
   if (context_.registration->is_over()) return;  // a successor may read already
   if (context_.life.is_leaving() && lane->unfinished() >= most_left)
     return;  // its cursor can say which, for the next start
@@ -294,7 +295,7 @@ void Protocol::drain(const InboundLanePtr& lane, double now, bool scan) {
 }
 
 void Protocol::was_busy(const InboundLanePtr& lane) {
-  idle_seconds_ = shortest_idle_seconds;
+  idle_time_ = shortest_idle;
   if (!busy_.empty() && busy_.front() == lane) return;
   std::erase(busy_, lane);
   busy_.insert(busy_.begin(), lane);

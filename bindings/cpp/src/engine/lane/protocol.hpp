@@ -14,6 +14,7 @@
 #include "fs/bell.hpp"
 #include "fs/lane/inbox.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -30,10 +31,10 @@ class Protocol {
   void step(bool wait);
 
   void wake();
-  void wake_by(double deadline);    // has a new deadline noticed, if the present wait could outlast it
+  void wake_by(TimePoint deadline);    // has a new deadline noticed, if the present wait could outlast it
   void look_again();                // scans the whole inbox soon: a grant may have opened a lane that waits
   void watch_reader(OutgoingLink& link);  // learns at once when the reader of that bell dies (EPOLLERR)
-  void nobody_hears(const std::string& name);  // a ring found no reader (L-9): it may have died
+  void has_no_reader(const std::string& name);  // a ring found no reader (L-9): it may have died
   void node_left(const std::string& name);  // what it already answered is read first, then who waits is told
   void close();                     // commits and releases all lanes; nobody holds the role any more
   void release_bell();  // once the entry is gone: who finds a bell that nobody hears takes its node for dead
@@ -42,23 +43,23 @@ class Protocol {
  private:
   template <class Part>
   bool guarded(const char* what, Part part);
-  void read_lanes(const fs::Rings& rings, double now);
+  void read_lanes(const fs::Rings& rings, TimePoint now);
   fs::Rings wait_for_rings(bool wait);
-  std::optional<fs::Rings> poll(double now);
-  std::optional<fs::Rings> poll_once(double now);
-  fs::Rings look_at_bell(double now);
-  fs::Rings block(double seconds);
+  std::optional<fs::Rings> poll(TimePoint now);
+  std::optional<fs::Rings> poll_once(TimePoint now);
+  fs::Rings look_at_bell(TimePoint now);
+  fs::Rings block(Duration longest);
   void reader_died(int fd);
-  void full_scan(bool everything, double now);
-  void drain(const InboundLanePtr& lane, double now, bool scan);
+  void full_scan(bool everything, TimePoint now);
+  void drain(const InboundLanePtr& lane, TimePoint now, bool scan);
   void deliver(const LanePtr& lane, const fs::Received& received);
   std::string described(const std::string& source, const fs::Received& received);
   void give_up(const InboundLanePtr& lane, const std::string& why);
   void resume(const wire::NodeId& lane_id);
   void was_busy(const InboundLanePtr& lane);
-  void read_rung(const wire::NodeId& id, double now);
+  void read_rung(const wire::NodeId& id, TimePoint now);
   void note_departed(const std::string& name);
-  void tell_departed(double now);
+  void tell_departed(TimePoint now);
 
   Context& context_;
   std::unique_ptr<fs::Bell> bell_;  // null where there are none
@@ -69,16 +70,16 @@ class Protocol {
   fs::Fd epoll_;
   Polling polling_;
   OwnCore core_{getpid()};
-  double idle_seconds_;  // between two looks, without a bell
+  Duration idle_time_;  // between two looks, without a bell
   std::vector<fs::Received> received_;
   std::vector<InboundLanePtr> busy_;          // that brought something lately, the latest first
   std::vector<wire::NodeId> unread_;   // lanes that were left with something in them
   bool listed_ = true;                 // by the last scan: every sender that had a lane then is known
   bool failing_ = false;               // a part of the last turn failed: the next one does not wait for rings,
                                        // and looks at everything: what rings meant must be found without them
-  double bell_due_ = 0;                // when the bell is looked at, whatever the busy lanes bring
-  std::atomic<double> next_scan_ = 0;        // monotonic seconds
-  std::atomic<double> waits_until_;
+  TimePoint bell_due_ = {};              // when the bell is looked at, whatever the busy lanes bring
+  std::atomic<TimePoint> next_scan_{};
+  std::atomic<TimePoint> waits_until_;
   Departures departures_;
   mutable Mutex lock_;
   std::map<int, std::string> watched_ SPEED_GUARDED_BY(lock_);  // bells of others by descriptor

@@ -31,24 +31,24 @@ void report(const Progress& progress, const segment::Segment& one, std::size_t& 
 }  // namespace
 
 void LargeSender::send(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
-                       double timeout_seconds, const Progress& progress, bool unordered) const {
-  const LinkPtr link = link_to(target, payload.size(), timeout_seconds);
+                       Duration timeout, const Progress& progress, bool unordered) const {
+  const LinkPtr link = link_to(target, payload.size(), timeout);
   std::size_t written = 0;
   splitter_for(*link, payload.size()).split(payload, [&](const segment::Segment& one) {
-    link->send_segment(one, {type, 0, {}, fs::monotonic_seconds() + timeout_seconds, false, {}, unordered});
+    link->send_segment(one, {type, 0, {}, fs::monotonic_now() + timeout, false, {}, unordered});
     report(progress, one, written, payload.size());
   });
 }
 
 bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
-                                    double timeout_seconds, const Progress& progress, bool unordered) const {
-  const LinkPtr link = link_to(target, payload.size(), timeout_seconds);
+                                    Duration timeout, const Progress& progress, bool unordered) const {
+  const LinkPtr link = link_to(target, payload.size(), timeout);
   Waiter waiter;
   const core::Completion answered = answered_once(waiter.completion());
   std::vector<std::uint64_t> tracked;
   const auto track = [&](std::uint64_t sequence) {
     tracked.push_back(sequence);
-    calls_.track_ack(target, sequence, fs::monotonic_seconds() + wire::limits::reconstruction_seconds, answered);
+    calls_.track_ack(target, sequence, fs::monotonic_now() + wire::limits::reconstruction, answered);
   };
   const auto forget = [&] {
     for (const std::uint64_t sequence : tracked) calls_.forget(target, sequence);
@@ -58,11 +58,11 @@ bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
   try {
     splitter_for(*link, payload.size()).split(payload, [&](const segment::Segment& one) {
       if (waiter.done()) throw AnsweredAlready{};  // the receiver has given it up
-      const double deadline = fs::monotonic_seconds() + timeout_seconds;
+      const TimePoint deadline = fs::monotonic_now() + timeout;
       link->send_segment(one, {type, wire::flag_ack_requested, {}, deadline, false, track, unordered});
       report(progress, one, written, payload.size());
     });
-    const double deadline = fs::monotonic_seconds() + timeout_seconds;
+    const TimePoint deadline = fs::monotonic_now() + timeout;
     for (const std::uint64_t sequence : tracked) calls_.track_ack(target, sequence, deadline, answered);
   } catch (const AnsweredAlready&) {
     context_.stats.count(core::counters::payloads_given_up);
@@ -81,8 +81,8 @@ bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
   return waiting == Value(true);
 }
 
-LinkPtr LargeSender::link_to(const std::string& target, std::size_t payload_bytes, double timeout_seconds) const {
-  LinkPtr link = links_.granted(target, fs::monotonic_seconds() + timeout_seconds);
+LinkPtr LargeSender::link_to(const std::string& target, std::size_t payload_bytes, Duration timeout) const {
+  LinkPtr link = links_.granted(target, fs::monotonic_now() + timeout);
   if (payload_bytes <= wire::limits::max_payload_bytes || links_.takes_segments(target)) return link;
   throw PayloadTooLargeError(std::to_string(payload_bytes) + " bytes for '" + target +
                              "', which takes no payloads in segments: send less or in parts");

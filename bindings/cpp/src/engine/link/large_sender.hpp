@@ -4,6 +4,7 @@
 
 #include "engine/call/calls.hpp"
 #include "speed/large.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -12,16 +13,16 @@ class LargeSender {
   LargeSender(Context& context, Links& links, Calls& calls, Workers& workers)
       : context_(context), links_(links), calls_(calls), workers_(workers) {}
 
-  // Each segment waits for room as long as `timeout_seconds`. PayloadTooLargeError, and as OutgoingLink::send.
-  void send(const std::string& target, wire::EnvelopeType type, const segment::Source& payload, double timeout_seconds,
+  // Each segment waits for room as long as `timeout`. PayloadTooLargeError, and as OutgoingLink::send.
+  void send(const std::string& target, wire::EnvelopeType type, const segment::Source& payload, Duration timeout,
             const Progress& progress = {}, bool unordered = false) const;
-  // Then waits for the acknowledgement, as long as `timeout_seconds` from the last segment on, and tells whether the
+  // Then waits for the acknowledgement, as long as `timeout` from the last segment on, and tells whether the
   // message waits there for the program to take it. SegmentsLostError if the receiver gave it up.
   bool send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
-                         double timeout_seconds, const Progress& progress = {}, bool unordered = false) const;
+                         Duration timeout, const Progress& progress = {}, bool unordered = false) const;
 
  private:
-  LinkPtr link_to(const std::string& target, std::size_t payload_bytes, double timeout_seconds) const;
+  LinkPtr link_to(const std::string& target, std::size_t payload_bytes, Duration timeout) const;
 
   Context& context_;
   Links& links_;

@@ -17,11 +17,9 @@ namespace speed::engine {
 
 namespace {
 
-constexpr double slice_seconds = 0.05;  // after which a wait looks whether it is interrupted
-constexpr double longest_turn_seconds = 1e6;  // a clock holds no such deadline as infinity
 constexpr std::size_t kept_bytes = 256 << 10;  // by each link
 constexpr std::size_t least_in_slot = 128 << 10;  // less is sooner written into the lane than into a file of its own
-constexpr double starting_look_seconds = 0.01;  // between two looks at a node that is starting
+constexpr Duration starting_pause = 10ms;  // between two looks at a node that is starting
 constexpr std::size_t many_segments = 240;  // at most, where the sender chooses their size (G-18)
 
 // Says why the node ended: it may have lost its name.
@@ -255,8 +253,8 @@ void OutgoingLink::append_slotted(const Outgoing& outgoing, ByteView payload) {
   wire::SlotPieces pieces(head, wire::Aead::Direction::seal);
   head.number = take_slot(pieces);
   if (head.number == 0) return append_sealed(outgoing, {&payload, 1}, payload.size() + wire::envelope_overhead);
-  const wire::SlotHeadBytes told = wire::encode_slot_head(head);
-  const ByteView one = told;
+  const wire::SlotHeadBytes encoded = wire::encode_slot_head(head);
+  const ByteView one = encoded;
   Outgoing envelope = outgoing;
   envelope.flags |= wire::flag_slotted;
   append_sealed(envelope, {&one, 1}, 0);
@@ -281,12 +279,12 @@ bool OutgoingLink::find_space() {
 
 // Another sender waits for room; whoever comes later overtakes it with nothing, and waits for its own deadline only.
 void OutgoingLink::wait_for_turn(UniqueLock& guard, const Outgoing& outgoing) {
-  const double longest = is_interruptible() ? slice_seconds : longest_turn_seconds;
+  const Duration longest = is_interruptible() ? interruption_period : Duration::max();
   const auto is_next = [&] { return !is_full_; };
   while (true) {
-    const double left = outgoing.deadline - fs::monotonic_seconds();
+    const Duration left = outgoing.deadline - fs::monotonic_now();
     if (outgoing.urgent) refuse_full();
-    if (turn_.wait_for(guard, std::chrono::duration<double>(std::min(left, longest)), is_next)) return;
+    if (turn_.wait_for(guard, std::min(left, longest), is_next)) return;
     if (left <= longest) refuse_full();
     const Unlocked unlocked(guard, lock_);
     look_for_interruption();
@@ -294,9 +292,9 @@ void OutgoingLink::wait_for_turn(UniqueLock& guard, const Outgoing& outgoing) {
 }
 
 // Waits without the lock; whether the node ended meanwhile. One that is interrupted has the lock again.
-bool OutgoingLink::has_ended_while(UniqueLock& guard, double seconds) {
+bool OutgoingLink::has_ended_while(UniqueLock& guard, Duration pause) {
   const Unlocked unlocked(guard, lock_);
-  const bool has_ended = context_.life.wait_for_end(seconds);
+  const bool has_ended = context_.life.wait_for_end(pause);
   look_for_interruption();
   return has_ended;
 }
@@ -305,12 +303,12 @@ bool OutgoingLink::has_ended_while(UniqueLock& guard, double seconds) {
 void OutgoingLink::wait_for_room(UniqueLock& guard, std::uint64_t bytes, const Outgoing& outgoing) {
   const Workers::PlaceRelease released;
   const FullMark mark(is_full_, turn_);
-  double pause = first_pause_seconds;
+  Duration pause = first_pause;
   do {
-    const double left = outgoing.deadline - fs::monotonic_seconds();
-    if (outgoing.urgent || left <= 0) refuse_full();
+    const Duration left = outgoing.deadline - fs::monotonic_now();
+    if (outgoing.urgent || left <= Duration::zero()) refuse_full();
     if (has_ended_while(guard, std::min(pause, left))) refuse_full();
-    pause = std::min(pause * 2, longest_pause_seconds);
+    pause = std::min(pause * 2, longest_pause);
   } while (!writer_.has_room(bytes));
 }
 
@@ -407,14 +405,14 @@ int OutgoingLink::bell_fd() {
   return rests_ ? -1 : ringer_.fd();
 }
 
-LinkPtr Links::granted(const std::string& target, double deadline) {
+LinkPtr Links::granted(const std::string& target, TimePoint deadline) {
   if (LinkPtr link = look(target, true).link) return link;
   const Workers::PlaceRelease released;
   while (true) {
     look_for_interruption();
     if (LinkPtr link = look(target, true).link) return link;
-    if (fs::monotonic_seconds() >= deadline) throw still_starting(target);
-    if (context_.life.wait_for_end(starting_look_seconds)) context_.life.check();
+    if (fs::monotonic_now() >= deadline) throw still_starting(target);
+    if (context_.life.wait_for_end(starting_pause)) context_.life.check();
   }
 }
 

@@ -15,19 +15,20 @@
 #include "speed/error.hpp"
 #include "wire/envelope/seal.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
 // First and longest pause between two looks at a full lane; no bell announces room.
-inline constexpr double first_pause_seconds = 0.001;
-inline constexpr double longest_pause_seconds = 0.05;
+inline constexpr Duration first_pause = 1ms;
+inline constexpr Duration longest_pause = 50ms;
 
 // What is sent: several payloads (at most 64) leave in one write and one ring, all of them or none.
 struct Outgoing {
   wire::EnvelopeType type;
   std::uint16_t flags = 0;
   std::span<const ByteView> payloads;
-  double deadline = 0;                              // monotonic seconds: how long to wait for room
+  TimePoint deadline = {};                          // how long to wait for room
   bool urgent = false;                              // never wait
   std::function<void(std::uint64_t)> track = {};    // gets the sequence before the envelope can be answered
   bool unordered = false;                           // of segments: what comes behind them need not wait
@@ -89,7 +90,7 @@ class OutgoingLink {
   bool goes_into_slot(const Outgoing& outgoing, ByteView payload) const;
   void wait_for_turn(UniqueLock& guard, const Outgoing& outgoing) SPEED_REQUIRES(lock_);
   void wait_for_room(UniqueLock& guard, std::uint64_t bytes, const Outgoing& outgoing) SPEED_REQUIRES(lock_);
-  bool has_ended_while(UniqueLock& guard, double seconds) SPEED_REQUIRES(lock_);
+  bool has_ended_while(UniqueLock& guard, Duration pause) SPEED_REQUIRES(lock_);
   void sync(const Appended& appended) SPEED_EXCLUDES(lock_);
   std::uint64_t flush() SPEED_EXCLUDES(lock_);
   void ring();
@@ -145,9 +146,9 @@ class Links {
     fs::EntryPtr entry;
   };
   // The link to a live node that allows this one; nothing is written before this returns. One that is starting is
-  // waited for, up to a deadline in monotonic seconds, if it does not allow that yet; Interrupted.
+  // waited for, up to a deadline, if it does not allow that yet; Interrupted.
   // UnknownNodeError, AccessDeniedError, NodeLeftError, NodeStartingError.
-  LinkPtr granted(const std::string& target, double deadline = 0);
+  LinkPtr granted(const std::string& target, TimePoint deadline = {});
   // The same for a call: waits for nothing.
   Granted granted_call(const std::string& target);
 

@@ -12,7 +12,7 @@
 namespace speed::engine {
 
 Published Publishing::publish() {
-  const double deadline = fs::monotonic_seconds() + in_seconds("timeout", options_.timeout);
+  const TimePoint deadline = fs::monotonic_now() + duration_of("timeout", options_.timeout);
   std::deque<std::string> full;
   const bool is_large = event_.size() > wire::limits::max_payload_bytes;
   for (const wire::Entry& entry : node_.context.registry->live_entries()) {
@@ -42,7 +42,7 @@ bool Publishing::wants(const wire::Entry& entry) const {
 // False if there is no room now.
 bool Publishing::try_send(const std::string& target) {
   try {
-    node_.links.granted(target)->send({wire::EnvelopeType::event, 0, {&event_, 1}, 0, true, {}, options_.unordered});
+    node_.links.granted(target)->send({wire::EnvelopeType::event, 0, {&event_, 1}, {}, true, {}, options_.unordered});
     result_.delivered.push_back(target);
   } catch (const InboxFullError&) {
     return false;
@@ -53,14 +53,14 @@ bool Publishing::try_send(const std::string& target) {
 }
 
 // One bound for all: whoever finds room gets it, however long another has none.
-void Publishing::wait_for_room(std::deque<std::string> full, double deadline) {
+void Publishing::wait_for_room(std::deque<std::string> full, TimePoint deadline) {
   const Workers::PlaceRelease released;
-  double pause = first_pause_seconds;
+  Duration pause = first_pause;
   const bool waits = options_.on_full == SendOptions::OnFull::wait;
-  while (waits && !full.empty() && fs::monotonic_seconds() < deadline && !node_.context.life.wait_for_end(pause)) {
+  while (waits && !full.empty() && fs::monotonic_now() < deadline && !node_.context.life.wait_for_end(pause)) {
     look_for_interruption();
     std::erase_if(full, [&](const std::string& target) { return try_send(target); });
-    pause = std::min(2 * pause, longest_pause_seconds);
+    pause = std::min(2 * pause, longest_pause);
   }
   for (const std::string& target : full) fail(target, "INBOX_FULL", "its inbox is full");
 }
@@ -68,7 +68,7 @@ void Publishing::wait_for_room(std::deque<std::string> full, double deadline) {
 void Publishing::send_large(const std::string& target) {
   try {
     node_.large.send(target, wire::EnvelopeType::event, segment::MemorySource(event_),
-                     in_seconds("timeout", options_.timeout), {}, options_.unordered);
+                     duration_of("timeout", options_.timeout), {}, options_.unordered);
     result_.delivered.push_back(target);
   } catch (const Error& error) {
     fail(target, error.code(), error.what());

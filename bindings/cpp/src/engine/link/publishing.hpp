@@ -7,6 +7,7 @@
 
 #include "engine/runtime.hpp"
 #include "speed/value.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -20,7 +21,7 @@ class Publishing {
  private:
   bool wants(const wire::Entry& entry) const;
   bool try_send(const std::string& target);
-  void wait_for_room(std::deque<std::string> full, double deadline);
+  void wait_for_room(std::deque<std::string> full, TimePoint deadline);
   void send_large(const std::string& target);
   void fail(const std::string& target, std::string_view code, const std::string& text);
 

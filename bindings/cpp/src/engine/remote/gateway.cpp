@@ -47,12 +47,12 @@ Map details_of(const Map& answer) {
 
 // `error` says whether the service ran, where the gateway does.
 std::exception_ptr with_execution(const std::exception_ptr& error, const Map& details) {
-  const std::string told = text_of(details, "execution");
+  const std::string execution = text_of(details, "execution");
   try {
     std::rethrow_exception(error);
   } catch (Error& known) {
-    if (told == "not begun") known.set_execution(Execution::not_begun);
-    if (told == "may have run") known.set_execution(Execution::may_have_run);
+    if (execution == "not begun") known.set_execution(Execution::not_begun);
+    if (execution == "may have run") known.set_execution(Execution::may_have_run);
   }
   return error;
 }
@@ -60,10 +60,10 @@ std::exception_ptr with_execution(const std::exception_ptr& error, const Map& de
 // What it says begins with the node once, whoever said it.
 std::exception_ptr error_of(const Map& answer, const std::string& target) {
   const std::string node = target.substr(0, target.find('@')) + ": ";
-  std::string said = text_of(answer, "errorMessage");
-  if (said.starts_with(node)) said.erase(0, node.size());
+  std::string message = text_of(answer, "errorMessage");
+  if (message.starts_with(node)) message.erase(0, node.size());
   const std::string code = text_of(answer, "errorCode");
-  const std::string text = target + ": " + wire::harmless(said);
+  const std::string text = target + ": " + wire::harmless(message);
   const Map details = details_of(answer);
   const std::exception_ptr delivery = delivery_error(code, text);
   return with_execution(delivery ? delivery : call_error(code, text, details), details);
@@ -79,10 +79,10 @@ CallOptions within(Seconds timeout) {
 core::Outcome carried(core::Outcome answer, const std::string& target) {
   const Value* const value = std::get_if<Value>(&answer);
   if (value == nullptr) return answer;
-  const Map* const told = value->get_if<Map>();
-  const std::string status = told == nullptr ? std::string() : text_of(*told, "status");
-  if (status == "ERROR") return error_of(*told, target);
-  if (status == "SUCCESS") return told->find("result") == nullptr ? Value() : *told->find("result");
+  const Map* const fields = value->get_if<Map>();
+  const std::string status = fields == nullptr ? std::string() : text_of(*fields, "status");
+  if (status == "ERROR") return error_of(*fields, target);
+  if (status == "SUCCESS") return fields->find("result") == nullptr ? Value() : *fields->find("result");
   return made<InternalError>("the node '" + std::string(wire::gateway_node) +
                              "' answers what no gateway does: stop it, and start speedd");
 }
@@ -128,10 +128,10 @@ class GatewayPeer final : public Peer {
 
   void start(const std::string& service, const Map& arguments, const CallOptions& options,
              core::Completion completion) const override {
-    const double timeout = in_seconds("timeout", options.timeout);
-    const Map asked = asking(service, arguments);
+    const Duration timeout = duration_of("timeout", options.timeout);
+    const Map wrapped = asking(service, arguments);
     try {
-      start_call(node_, {wire::gateway_node, "call", asked, timeout, options.traceparent}, options.stop,
+      start_call(node_, {wire::gateway_node, "call", wrapped, timeout, options.traceparent}, options.stop,
                  std::move(completion));
     } catch (const Error&) {
       std::rethrow_exception(failed(std::current_exception(), name_, service));
@@ -152,7 +152,7 @@ class GatewayPeer final : public Peer {
 
   // Some in a question.
   void send_all(const std::vector<Value>& payloads, const SendOptions& options) const override {
-    const double deadline = fs::monotonic_seconds() + in_seconds("timeout", options.timeout);
+    const TimePoint deadline = fs::monotonic_now() + duration_of("timeout", options.timeout);
     Array messages;
     std::size_t bytes = 0;
     SendOptions rest = options;
@@ -162,7 +162,7 @@ class GatewayPeer final : public Peer {
       messages.push_back(encoded(payload, fields, options));
       bytes += messages.back().get_if<Bytes>()->size();
       if (!is_full(messages.size(), bytes) && &payload != &payloads.back()) continue;
-      rest.timeout = Seconds(std::max(0.0, deadline - fs::monotonic_seconds()));
+      rest.timeout = std::max(Duration::zero(), deadline - fs::monotonic_now());
       hand_over(std::exchange(messages, {}), rest);
       bytes = 0;
     }
@@ -180,10 +180,10 @@ class GatewayPeer final : public Peer {
   void ping(Seconds timeout) const override { question("ping", timeout); }
 
   Map discover(const char* operation, Seconds timeout) const override {
-    const std::string_view asked = operation;
-    if (asked == "SERVICES") return wire::checked_answer(operation, Map{{"services", question("services", timeout)}});
-    if (asked == "DESCRIBE") return wire::checked_answer(operation, Map{{"services", question("describe", timeout)}});
-    return wire::checked_answer(operation, question(asked == "INFO" ? "info" : "stats", timeout));
+    const std::string_view wanted = operation;
+    if (wanted == "SERVICES") return wire::checked_answer(operation, Map{{"services", question("services", timeout)}});
+    if (wanted == "DESCRIBE") return wire::checked_answer(operation, Map{{"services", question("describe", timeout)}});
+    return wire::checked_answer(operation, question(wanted == "INFO" ? "info" : "stats", timeout));
   }
 
  private:
@@ -207,8 +207,8 @@ class GatewayPeer final : public Peer {
   void hand_over(Array messages, const SendOptions& options) const {
     wire::check_remote(name_);
     try {
-      const Map asked{{"node", name_}, {"messages", std::move(messages)}, {"ack", options.ack}};
-      answered(node_, "send", asked, within(options.timeout), name_, "send");
+      const Map arguments{{"node", name_}, {"messages", std::move(messages)}, {"ack", options.ack}};
+      answered(node_, "send", arguments, within(options.timeout), name_, "send");
     } catch (const CallTimeoutError& error) {
       throw NotAcknowledgedError(name_ + ": " + error.what());
     }

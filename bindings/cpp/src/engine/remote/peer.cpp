@@ -21,7 +21,7 @@ class LocalPeer final : public Peer {
 
   void start(const std::string& service, const Map& arguments, const CallOptions& options,
              core::Completion completion) const override {
-    const double timeout = in_seconds("timeout", options.timeout);
+    const Duration timeout = duration_of("timeout", options.timeout);
     start_call(node_, {name_, service, arguments, timeout, options.traceparent}, options.stop, std::move(completion));
   }
 
@@ -36,7 +36,7 @@ class LocalPeer final : public Peer {
   }
 
   void send_all(const std::vector<Value>& payloads, const SendOptions& options) const override {
-    const double deadline = fs::monotonic_seconds() + in_seconds("timeout", options.timeout);
+    const TimePoint deadline = fs::monotonic_now() + duration_of("timeout", options.timeout);
     wire::Buffer encoded = node_.context.buffers.take();
     std::vector<std::size_t> ends;
     wire::MessageFields fields = node_.fields_of(options);
@@ -72,7 +72,7 @@ class LocalPeer final : public Peer {
 
  private:
   // Sends the messages in `encoded`, which end at `ends`.
-  void write_together(const wire::Buffer& encoded, const std::vector<std::size_t>& ends, double deadline) const {
+  void write_together(const wire::Buffer& encoded, const std::vector<std::size_t>& ends, TimePoint deadline) const {
     std::vector<ByteView> payloads;
     std::size_t start = 0;
     for (const std::size_t end : ends) {

@@ -12,7 +12,7 @@ namespace speed::engine {
 namespace {
 
 constexpr std::size_t sent_at_once = 64;
-constexpr double reply_wait_seconds = 5.0;  // how long an answer waits for room in the caller's full inbox
+constexpr Duration reply_wait = 5s;  // how long an answer waits for room in the caller's full inbox
 
 bool same_link(const Answer& one, const Answer& other) {
   return one.lane == other.lane && one.generation == other.generation;
@@ -45,7 +45,7 @@ bool Answers::flush(bool may_wait) {
   for (std::vector<Answer> answers = take(); !answers.empty(); answers = take()) {
     for (const std::span<Answer> group : send_where_room(answers)) {
       if (may_wait) {
-        send(group, reply_wait_seconds);
+        send(group, reply_wait);
       } else {
         left.insert(left.end(), std::move_iterator(group.begin()), std::move_iterator(group.end()));
       }
@@ -65,22 +65,22 @@ std::vector<std::span<Answer>> Answers::send_where_room(std::vector<Answer>& ans
   for (auto first = answers.begin(); first != answers.end();) {
     const auto last = std::find_if(first, answers.end(), [&](const Answer& one) { return !same_link(*first, one); });
     const std::span<Answer> group(first, last);
-    if (!send(group, 0)) full.push_back(group);
+    if (!send(group, Duration::zero())) full.push_back(group);
     first = last;
   }
   return full;
 }
 
-// False if there is no room and `wait_seconds` is 0.
-bool Answers::send(std::span<Answer> group, double wait_seconds) {
+// False if there is no room and `wait` is 0.
+bool Answers::send(std::span<Answer> group, Duration wait) {
   commit(group, true);
   try {
-    write(group, wait_seconds);
+    write(group, wait);
   } catch (const InboxFullError& error) {
-    if (wait_seconds == 0) return false;
+    if (wait == Duration::zero()) return false;
     undelivered(group.size(), error);
   } catch (const PayloadTooLargeError&) {
-    send_each(group, wait_seconds);
+    send_each(group, wait);
   } catch (const std::exception& error) {
     undelivered(group.size(), error);
   }
@@ -100,19 +100,19 @@ void Answers::commit(std::span<Answer> group, bool only_never_begun) {
   if (!sequences.empty()) group.front().lane->finish(sequences);
 }
 
-void Answers::write(std::span<Answer> group, double wait_seconds) {
+void Answers::write(std::span<Answer> group, Duration wait) {
   std::vector<ByteView> payloads;
   for (const Answer& one : group) payloads.push_back(one.payload.view());
   const LinkPtr link = links_.open(group.front().lane->source(), group.front().generation);
-  link->send({wire::EnvelopeType::spc_response, wire::flag_reply, payloads, fs::monotonic_seconds() + wait_seconds,
-              wait_seconds == 0});
+  link->send({wire::EnvelopeType::spc_response, wire::flag_reply, payloads, fs::monotonic_now() + wait,
+              wait == Duration::zero()});
 }
 
 // One of them cannot be sent: it harms no other, and its caller is told (S-3).
-void Answers::send_each(std::span<Answer> group, double wait_seconds) {
+void Answers::send_each(std::span<Answer> group, Duration wait) {
   for (Answer& one : group) {
     try {
-      write({&one, 1}, wait_seconds);
+      write({&one, 1}, wait);
       continue;
     } catch (const PayloadTooLargeError& error) {
       one.payload.clear();
@@ -122,7 +122,7 @@ void Answers::send_each(std::span<Answer> group, double wait_seconds) {
       continue;
     }
     try {
-      write({&one, 1}, wait_seconds);
+      write({&one, 1}, wait);
     } catch (const std::exception& error) {
       undelivered(1, error);
     }

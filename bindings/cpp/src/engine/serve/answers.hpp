@@ -10,6 +10,7 @@
 #include "engine/lane/inbound_lane.hpp"
 #include "engine/link/outgoing.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
 
@@ -37,9 +38,9 @@ class Answers {
  private:
   std::vector<Answer> take() SPEED_EXCLUDES(lock_);
   std::vector<std::span<Answer>> send_where_room(std::vector<Answer>& answers);
-  bool send(std::span<Answer> group, double wait_seconds);
-  void send_each(std::span<Answer> group, double wait_seconds);
-  void write(std::span<Answer> group, double wait_seconds);
+  bool send(std::span<Answer> group, Duration wait);
+  void send_each(std::span<Answer> group, Duration wait);
+  void write(std::span<Answer> group, Duration wait);
   static void commit(std::span<Answer> group, bool only_never_begun);
   void undelivered(std::size_t count, const std::exception& error);
 

@@ -37,7 +37,7 @@ struct Serving::ServedRequest : Job {
   wire::RequestHead head;
   wire::KeptBytes payload;  // nobody's where it was not kept: its service was not there
   bool doubtful = false;  // this process may have begun it, before its lane failed
-  std::int64_t asked_ms = 0;  // Unix time
+  std::int64_t sent_ms = 0;  // Unix time
   bool entered = false;   // its service is about to be invoked; guarded likewise
   bool begun = false;     // and committed before
   std::stop_source cancellation;
@@ -49,51 +49,51 @@ struct Serving::ServedRequest : Job {
 
 // Steps 1 and 2 (authenticity, the sender's grant) are behind us here.
 void Serving::accept(const LanePtr& lane, const fs::Received& received) {
-  const auto asked = std::make_shared<ServedRequest>(*this);
-  asked->self = asked;
-  asked->lane = lane;
-  asked->sequence = received.header.sequence;
-  asked->generation = wire::generation_of(received.header.sequence);
-  asked->doubtful = received.doubtful;
-  asked->asked_ms = static_cast<std::int64_t>(received.header.timestamp_ms);
+  const auto served = std::make_shared<ServedRequest>(*this);
+  served->self = served;
+  served->lane = lane;
+  served->sequence = received.header.sequence;
+  served->generation = wire::generation_of(received.header.sequence);
+  served->doubtful = received.doubtful;
+  served->sent_ms = static_cast<std::int64_t>(received.header.timestamp_ms);
   try {
-    asked->head = wire::decode_head(received.payload);
-    if (asked->head.caller != lane->source()) throw WireError("BAD_PAYLOAD", "the caller is not the sender");
+    served->head = wire::decode_head(received.payload);
+    if (served->head.caller != lane->source()) throw WireError("BAD_PAYLOAD", "the caller is not the sender");
   } catch (const WireError& error) {
     reject(lane->source(), received, "INVALID_ARGUMENTS", error.what());
     throw;
   }
-  if (asked->head.generation != context_.generation) return refuse_replaced(lane, received, asked->head.generation);
-  asked->sender = lane->source();
-  asked->key = asked->head.request_id;
-  asked->deadline = deadline_of(asked->head.deadline);
+  if (served->head.generation != context_.generation) return refuse_replaced(lane, received, served->head.generation);
+  served->sender = lane->source();
+  served->key = served->head.request_id;
+  served->deadline = deadline_of(served->head.deadline);
   // A large payload is not copied for a service that it does not reach.
-  const std::string& service = asked->head.service;
-  if (received.payload.size() <= large_payload_bytes || services.find(service, asked->sender).service != nullptr) {
-    asked->payload = fs::kept(received);
+  const std::string& service = served->head.service;
+  if (received.payload.size() <= large_payload_bytes || services.find(service, served->sender).service != nullptr) {
+    served->payload = fs::kept(received);
   }
-  admit(asked, received);
+  admit(served, received);
 }
 
-void Serving::admit(const ServedRequestPtr& asked, const fs::Received& received) {
-  const auto said = workers_.scheduling([&](core::Scheduler& scheduler) { return scheduler.request(asked); });
-  if (said == core::Admission::waiting) return workers_.notice();
-  if (said == core::Admission::duplicate) return take_over(asked);
-  asked->lane->finish({&asked->sequence, 1});  // before its caller is told that it was not begun (S-8)
-  reject(asked->sender, received, "LEAVING", "'" + context_.name + "' is leaving: nothing ran, call another node");
+void Serving::admit(const ServedRequestPtr& served, const fs::Received& received) {
+  const auto admission = workers_.scheduling([&](core::Scheduler& scheduler) { return scheduler.request(served); });
+  if (admission == core::Admission::waiting) return workers_.notice();
+  if (admission == core::Admission::duplicate) return take_over(served);
+  served->lane->finish({&served->sequence, 1});  // before its caller is told that it was not begun (S-8)
+  reject(served->sender, received, "LEAVING", "'" + context_.name + "' is leaving: nothing ran, call another node");
 }
 
 // A second copy. Where the lane of the first one failed and is read again, the first goes on in this one.
-void Serving::take_over(const ServedRequestPtr& asked) {
+void Serving::take_over(const ServedRequestPtr& served) {
   const bool goes_on = workers_.scheduling([&](core::Scheduler& scheduler) {
-    const auto first = std::static_pointer_cast<ServedRequest>(scheduler.find(asked->sender, asked->key));
-    const bool is_same = first != nullptr && first->sequence == asked->sequence && first->lane->is_closed();
-    if (is_same) first->lane = asked->lane;
+    const auto first = std::static_pointer_cast<ServedRequest>(scheduler.find(served->sender, served->key));
+    const bool is_same = first != nullptr && first->sequence == served->sequence && first->lane->is_closed();
+    if (is_same) first->lane = served->lane;
     return is_same && !first->begun;
   });
   if (goes_on) return;
   context_.stats.count(core::counters::requests_duplicate);
-  asked->lane->drop(asked->sequence);
+  served->lane->drop(served->sequence);
 }
 
 void Serving::refuse(const LanePtr& lane, const fs::Received& received) {
@@ -119,10 +119,10 @@ void Serving::refuse_replaced(const LanePtr& lane, const fs::Received& received,
 }
 
 // When it is over on the clock of this process; a clock that people set decides only between hosts (S-4).
-double Serving::deadline_of(const wire::Deadline& deadline) const {
+TimePoint Serving::deadline_of(const wire::Deadline& deadline) const {
   const bool is_here = deadline.boot_id == context_.registry->observer().boot_id;
   const std::int64_t left_ms = is_here ? deadline.boot_ms - fs::boot_ms() : deadline.unix_ms - fs::unix_ms();
-  return fs::monotonic_seconds() + static_cast<double>(left_ms) / 1000;
+  return fs::monotonic_now() + saturated(std::chrono::milliseconds(left_ms));  // whatever its caller wrote
 }
 
 // Tells the caller of a request that was not accepted, if its id can be read (S-2). Who reads never waits: a full inbox
@@ -136,7 +136,7 @@ void Serving::reject(const std::string& source, const fs::Received& received, st
   const ByteView one = reply.view();
   try {
     links_.open(source, wire::generation_of(received.header.sequence))
-        ->send({wire::EnvelopeType::spc_response, wire::flag_reply, {&one, 1}, 0, true});
+        ->send({wire::EnvelopeType::spc_response, wire::flag_reply, {&one, 1}, {}, true});
   } catch (const std::exception&) {
     context_.stats.count(core::counters::answers_undelivered);
   }
@@ -144,95 +144,97 @@ void Serving::reject(const std::string& source, const fs::Received& received, st
 
 // --- on a worker ---
 
-void Serving::serve(const ServedRequestPtr& asked) {
-  const double began = fs::monotonic_seconds();
+void Serving::serve(const ServedRequestPtr& served) {
+  const TimePoint began = fs::monotonic_now();
   std::string error;
-  wire::Buffer reply = answer(asked, error);
+  wire::Buffer reply = answer(served, error);
   workers_.begun();  // where it did not come to that
   const bool is_large = reply.size() > large_answer_bytes;
-  const bool in_time = workers_.settle(asked);  // else it was told as overdue, and counted
-  if (in_time && !asked->entered && error == "TIMEOUT") context_.stats.count(core::counters::requests_timed_out_queued);
+  const bool in_time = workers_.settle(served);  // else it was told as overdue, and counted
+  if (in_time && !served->entered && error == "TIMEOUT")
+    context_.stats.count(core::counters::requests_timed_out_queued);
   if (!in_time) {
     context_.stats.count(core::counters::answers_too_late);
-  } else if (asked->forgotten && !asked->begun) {
-    lane_of(asked)->finish({&asked->sequence, 1});
+  } else if (served->forgotten && !served->begun) {
+    lane_of(served)->finish({&served->sequence, 1});
   } else {
-    answers_.add({lane_of(asked), asked->generation, asked->sequence, std::move(reply), asked->begun, !asked->entered,
-                  asked->key});
+    answers_.add({lane_of(served), served->generation, served->sequence, std::move(reply), served->begun,
+                  !served->entered, served->key});
     if (is_large) answers_.flush(true);
   }
-  if (asked->entered) context_.stats.served(asked->head.service, fs::monotonic_seconds() - began, error);
+  if (served->entered) context_.stats.served(served->head.service, fs::monotonic_now() - began, error);
 }
 
 // Steps 3 to 9; whatever fails, there is one answer. `error` is the code of what went wrong, for the stats.
-wire::Buffer Serving::answer(const ServedRequestPtr& asked, std::string& error) {
+wire::Buffer Serving::answer(const ServedRequestPtr& served, std::string& error) {
   Response response;
   try {
-    std::optional<Response> early = unwanted(*asked);
-    response = early ? std::move(*early) : respond(asked, services.find(asked->head.service, asked->sender));
+    std::optional<Response> early = unwanted(*served);
+    response = early ? std::move(*early) : respond(served, services.find(served->head.service, served->sender));
   } catch (const std::exception& failure) {
     response = Response::error("INTERNAL_ERROR", failure.what());
   }
   try {
-    return encoded(*asked, std::move(response), error);
+    return encoded(*served, std::move(response), error);
   } catch (const std::exception& failure) {
     error = "INTERNAL_ERROR";
     wire::Buffer reply;
-    wire::encode_error(asked->key, error, error + ": " + failure.what(), {}, reply);
+    wire::encode_error(served->key, error, error + ": " + failure.what(), {}, reply);
     return reply;
   }
 }
 
 // It was withdrawn, or its deadline passed, since it was taken: it never begins (T-10).
-std::optional<Response> Serving::unwanted(ServedRequest& asked) const {
-  if (asked.withdrawn || asked.forgotten || is_abandoned(asked)) {
+std::optional<Response> Serving::unwanted(ServedRequest& served) const {
+  if (served.withdrawn || served.forgotten || is_abandoned(served)) {
     return never_begun("WITHDRAWN", "it was withdrawn: nothing ran");
   }
-  if (fs::monotonic_seconds() < asked.deadline) return std::nullopt;
-  return never_begun("TIMEOUT", "the deadline of '" + asked.head.service + "' passed while queued: allow it more time");
+  if (fs::monotonic_now() < served.deadline) return std::nullopt;
+  return never_begun("TIMEOUT",
+                     "the deadline of '" + served.head.service + "' passed while queued: allow it more time");
 }
 
 // Its caller is gone: nothing runs for it. What was asked just now is not looked at: that would cost each call.
-bool Serving::is_abandoned(ServedRequest& asked) const {
-  if (fs::unix_ms() - asked.asked_ms < fresh_ms) return false;
-  const fs::EntryPtr entry = context_.registry->surely_live(asked.sender);
-  if (entry != nullptr && static_cast<std::uint32_t>(entry->generation) <= asked.generation) return false;
-  if (!asked.forgotten.exchange(true)) context_.stats.count(core::counters::requests_forgotten);
+bool Serving::is_abandoned(ServedRequest& served) const {
+  if (fs::unix_ms() - served.sent_ms < fresh_ms) return false;
+  const fs::EntryPtr entry = context_.registry->surely_live(served.sender);
+  if (entry != nullptr && static_cast<std::uint32_t>(entry->generation) <= served.generation) return false;
+  if (!served.forgotten.exchange(true)) context_.stats.count(core::counters::requests_forgotten);
   return true;
 }
 
 // A request is begun by its commit, so that none is begun twice; one that may run twice is listed as begun until it was
 // answered (S-8).
-Response Serving::respond(const ServedRequestPtr& asked, const core::ServiceTable::Found& found) {
-  const wire::RequestHead& head = asked->head;
+Response Serving::respond(const ServedRequestPtr& served, const core::ServiceTable::Found& found) {
+  const wire::RequestHead& head = served->head;
   if (found.service == nullptr) {
     if (found.refusal->error_code == "SERVICE_NOT_FOUND") context_.stats.count(core::counters::requests_for_no_service);
     return *found.refusal;
   }
-  if (asked->payload.owner == nullptr)
+  if (served->payload.owner == nullptr)
     return Response::error("SERVICE_NOT_FOUND", "'" + head.service + "' was not there yet");
-  if ((asked->doubtful || head.repeated) && !found.idempotent) {
+  if ((served->doubtful || head.repeated) && !found.idempotent) {
     context_.stats.count(core::counters::requests_in_doubt);
     return Response::error("INTERNAL_ERROR", "may have run before its node was interrupted", {{"phase", "running"}});
   }
   Request request{head.service,
                   {},
-                  asked->sender,
-                  asked->sender + "/" + asked->key,
+                  served->sender,
+                  served->sender + "/" + served->key,
                   head.deadline.unix_ms,
                   head.traceparent,
-                  found.idempotent && (head.repeated || asked->doubtful),
-                  asked->cancellation.get_token()};
-  if (asked->payload.bytes.size() > large_payload_bytes) workers_.begun();  // nobody waits for so much to be read
+                  found.idempotent && (head.repeated || served->doubtful),
+                  served->cancellation.get_token()};
+  if (served->payload.bytes.size() > large_payload_bytes) workers_.begun();  // nobody waits for so much to be read
   try {
-    const wire::Owner& owner = found.views ? asked->payload.owner : nowhere;
-    request.arguments = wire::decode_arguments(asked->payload.bytes, head, owner);  // 5 and 6
+    const wire::Owner& owner = found.views ? served->payload.owner : nowhere;
+    request.arguments = wire::decode_arguments(served->payload.bytes, head, owner);  // 5 and 6
   } catch (const WireError& error) {
     context_.stats.rejected(error.reason());
     return Response::error("INVALID_ARGUMENTS", error.what());
   }
-  asked->payload = {};
-  if (std::optional<Response> early = begin(asked, found.idempotent)) return std::move(*early);
+  served->payload = {};
+  if (std::optional<Response> early = begin(served, found.idempotent)) return std::move(*early);
   workers_.begun();
   const TraceScope trace(head.traceparent);
   std::string thrown;
@@ -244,46 +246,46 @@ Response Serving::respond(const ServedRequestPtr& asked, const core::ServiceTabl
   if (!thrown.empty()) {  // what the caller did wrong is no trouble of this node
     const bool is_callers = response.error_code == "INVALID_ARGUMENTS";
     context_.log.always(is_callers ? LogLevel::info : LogLevel::error, "speed.spc",
-                        "service '" + head.service + "' failed for '" + asked->sender + "', request '" +
+                        "service '" + head.service + "' failed for '" + served->sender + "', request '" +
                             request.request_id + "': " + thrown);
   }
   return response;
 }
 
-LanePtr Serving::lane_of(const ServedRequestPtr& asked) {
-  return workers_.scheduling([&](core::Scheduler&) { return asked->lane; });
+LanePtr Serving::lane_of(const ServedRequestPtr& served) {
+  return workers_.scheduling([&](core::Scheduler&) { return served->lane; });
 }
 
 // Null once it has begun. What was withdrawn or told as overdue by then never does (T-10).
-std::optional<Response> Serving::begin(const ServedRequestPtr& asked, bool idempotent) {
+std::optional<Response> Serving::begin(const ServedRequestPtr& served, bool idempotent) {
   const LanePtr lane = workers_.scheduling([&](core::Scheduler&) {
-    asked->entered = !asked->is_overdue && !asked->withdrawn && !asked->forgotten;
-    asked->begun = asked->entered && !idempotent;
-    return asked->lane;
+    served->entered = !served->is_overdue && !served->withdrawn && !served->forgotten;
+    served->begun = served->entered && !idempotent;
+    return served->lane;
   });
-  if (!asked->entered) return never_begun("WITHDRAWN", "it was withdrawn: nothing ran");
+  if (!served->entered) return never_begun("WITHDRAWN", "it was withdrawn: nothing ran");
   // Without its lease it begins nothing, whether a successor has read the lane yet or not.
   const bool is_over = context_.registration->is_over();
-  const Lane::Begun begun = is_over ? Lane::Begun::replaced : lane->begin(asked->sequence, idempotent);
+  const Lane::Begun begun = is_over ? Lane::Begun::replaced : lane->begin(served->sequence, idempotent);
   if (begun == Lane::Begun::written) return std::nullopt;
   context_.stats.count(core::counters::requests_not_begun);
-  workers_.scheduling([&](core::Scheduler&) { asked->begun = true; });  // its envelope stays in the lane
+  workers_.scheduling([&](core::Scheduler&) { served->begun = true; });  // its envelope stays in the lane
   if (begun == Lane::Begun::replaced) {
     if (!is_over) context_.replaced("another process reads its lanes");
     return Response::error("REPLACED", "'" + context_.name + "' was replaced: nothing ran here");  // which nobody reads
   }
   return Response::error(
       "INTERNAL_ERROR",
-      "that '" + asked->head.service + "' begins cannot be written: whether it ran cannot be told later",
+      "that '" + served->head.service + "' begins cannot be written: whether it ran cannot be told later",
       {{"phase", "running"}});
 }
 
-wire::Buffer Serving::encoded(const ServedRequest& asked, Response response, std::string& error) {
+wire::Buffer Serving::encoded(const ServedRequest& served, Response response, std::string& error) {
   wire::Buffer reply = context_.buffers.take();
   if (response.ok()) {
     try {
-      wire::encode_success(asked.key, response.result, reply);  // 9 serialise
-      links_.check_size(asked.sender, reply.size());
+      wire::encode_success(served.key, response.result, reply);  // 9 serialise
+      links_.check_size(served.sender, reply.size());
       return reply;
     } catch (const DeliveryError& cannot_go) {  // too large, or nothing that can be sent
       response = Response::error("EXECUTION_FAILED", std::string("the result cannot be sent: ") + cannot_go.what());
@@ -292,7 +294,7 @@ wire::Buffer Serving::encoded(const ServedRequest& asked, Response response, std
   }
   const bool is_known = wire::is_call_code(response.error_code);
   error = is_known ? response.error_code : "APPLICATION";  // as others see it: nothing that a service made (S-14)
-  wire::encode_error(asked.key, is_known ? error : wire::travelling(response.error_code), response.error_message,
+  wire::encode_error(served.key, is_known ? error : wire::travelling(response.error_code), response.error_message,
                      response.details, reply);
   return reply;
 }
@@ -300,37 +302,37 @@ wire::Buffer Serving::encoded(const ServedRequest& asked, Response response, std
 // --- ends that are not its own ---
 
 // Answers a request that the Scheduler gave up, or told as overdue.
-void Serving::end(const ServedRequestPtr& asked, std::string_view code, const std::string& text, const Map& details) {
+void Serving::end(const ServedRequestPtr& served, std::string_view code, const std::string& text, const Map& details) {
   wire::Buffer reply;
-  wire::encode_error(asked->key, code, text, details, reply);
+  wire::encode_error(served->key, code, text, details, reply);
   const auto [lane, begun, entered] =
-      workers_.scheduling([&](core::Scheduler&) { return std::tuple(asked->lane, asked->begun, asked->entered); });
-  answers_.add({lane, asked->generation, asked->sequence, std::move(reply), begun, !entered, asked->key});
+      workers_.scheduling([&](core::Scheduler&) { return std::tuple(served->lane, served->begun, served->entered); });
+  answers_.add({lane, served->generation, served->sequence, std::move(reply), begun, !entered, served->key});
 }
 
 // What the program hung on it runs on a worker.
-void Serving::cancel(const ServedRequestPtr& asked) {
-  workers_.submit([this, asked] {
+void Serving::cancel(const ServedRequestPtr& served) {
+  workers_.submit([this, served] {
     const ProgramsCode scope(*context_.fork_mark);
-    asked->cancellation.request_stop();
+    served->cancellation.request_stop();
   });
 }
 
 void Serving::withdraw(const std::string& source, const std::vector<std::string>& ids) {
   for (const std::string& id : ids) {
     bool never_begins = false;
-    const auto asked = std::static_pointer_cast<ServedRequest>(workers_.scheduling([&](core::Scheduler& scheduler) {
+    const auto served = std::static_pointer_cast<ServedRequest>(workers_.scheduling([&](core::Scheduler& scheduler) {
       core::WorkPtr work = scheduler.withdraw(source, id);
       never_begins = work != nullptr && work->state == core::State::ended;
       return work;
     }));
-    if (asked == nullptr) continue;
+    if (served == nullptr) continue;
     context_.stats.count(core::counters::requests_withdrawn);
-    asked->withdrawn = true;
+    served->withdrawn = true;
     if (never_begins) {
-      end(asked, "WITHDRAWN", "it was withdrawn: nothing ran", {{"phase", "queued"}});
+      end(served, "WITHDRAWN", "it was withdrawn: nothing ran", {{"phase", "queued"}});
     } else {
-      cancel(asked);
+      cancel(served);
     }
   }
   answers_.flush(false);
@@ -347,11 +349,11 @@ void Serving::forget(const std::string& source, std::uint32_t successor) {
       (work->state == core::State::ended ? waiting : running).push_back(std::static_pointer_cast<ServedRequest>(work));
     }
   });
-  for (const ServedRequestPtr& asked : waiting) lane_of(asked)->finish({&asked->sequence, 1});
+  for (const ServedRequestPtr& served : waiting) lane_of(served)->finish({&served->sequence, 1});
   std::size_t count = waiting.size();
-  for (const ServedRequestPtr& asked : running) {
-    if (asked->forgotten.exchange(true)) continue;  // it was told with an earlier look
-    cancel(asked);
+  for (const ServedRequestPtr& served : running) {
+    if (served->forgotten.exchange(true)) continue;  // it was told with an earlier look
+    cancel(served);
     ++count;
   }
   if (count > 0) context_.stats.count(core::counters::requests_forgotten, count);
@@ -359,13 +361,13 @@ void Serving::forget(const std::string& source, std::uint32_t successor) {
 
 void Serving::overdue(const core::Overdue& found) {
   const auto tell = [&](const core::WorkPtr& work) {
-    const auto asked = std::static_pointer_cast<ServedRequest>(work);
-    const bool entered = workers_.scheduling([&](core::Scheduler&) { return asked->entered; });
+    const auto served = std::static_pointer_cast<ServedRequest>(work);
+    const bool entered = workers_.scheduling([&](core::Scheduler&) { return served->entered; });
     const std::string phase = entered ? "running" : "queued";
     context_.stats.count(entered ? core::counters::requests_timed_out_running
                                  : core::counters::requests_timed_out_queued);
-    end(asked, "TIMEOUT",
-        "the deadline of '" + asked->head.service + "' passed while " + phase + ": allow it more time",
+    end(served, "TIMEOUT",
+        "the deadline of '" + served->head.service + "' passed while " + phase + ": allow it more time",
         {{"phase", phase}});
   };
   for (const core::WorkPtr& work : found.waiting) tell(work);

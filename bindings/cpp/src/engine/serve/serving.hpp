@@ -8,6 +8,7 @@
 #include "core/service_table.hpp"
 #include "engine/serve/answers.hpp"
 #include "engine/threads/workers.hpp"
+#include "wire/time.hpp"
 #include "wire/value/spc.hpp"
 
 namespace speed::engine {
@@ -35,21 +36,21 @@ class Serving {
   struct ServedRequest;
   using ServedRequestPtr = std::shared_ptr<ServedRequest>;
 
-  double deadline_of(const wire::Deadline& deadline) const;
-  void admit(const ServedRequestPtr& asked, const fs::Received& received);
-  void take_over(const ServedRequestPtr& asked);
+  TimePoint deadline_of(const wire::Deadline& deadline) const;
+  void admit(const ServedRequestPtr& served, const fs::Received& received);
+  void take_over(const ServedRequestPtr& served);
   void refuse_replaced(const LanePtr& lane, const fs::Received& received, std::uint32_t generation);
   void reject(const std::string& source, const fs::Received& received, std::string_view code, const std::string& text);
-  void serve(const ServedRequestPtr& asked);
-  std::optional<Response> unwanted(ServedRequest& asked) const;
-  bool is_abandoned(ServedRequest& asked) const;
-  Response respond(const ServedRequestPtr& asked, const core::ServiceTable::Found& found);
-  LanePtr lane_of(const ServedRequestPtr& asked);
-  std::optional<Response> begin(const ServedRequestPtr& asked, bool idempotent);
-  wire::Buffer answer(const ServedRequestPtr& asked, std::string& error);
-  wire::Buffer encoded(const ServedRequest& asked, Response response, std::string& error);
-  void end(const ServedRequestPtr& asked, std::string_view code, const std::string& text, const Map& details);
-  void cancel(const ServedRequestPtr& asked);
+  void serve(const ServedRequestPtr& served);
+  std::optional<Response> unwanted(ServedRequest& served) const;
+  bool is_abandoned(ServedRequest& served) const;
+  Response respond(const ServedRequestPtr& served, const core::ServiceTable::Found& found);
+  LanePtr lane_of(const ServedRequestPtr& served);
+  std::optional<Response> begin(const ServedRequestPtr& served, bool idempotent);
+  wire::Buffer answer(const ServedRequestPtr& served, std::string& error);
+  wire::Buffer encoded(const ServedRequest& served, Response response, std::string& error);
+  void end(const ServedRequestPtr& served, std::string_view code, const std::string& text, const Map& details);
+  void cancel(const ServedRequestPtr& served);
 
   Context& context_;
   Links& links_;

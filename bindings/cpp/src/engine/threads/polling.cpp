@@ -13,14 +13,14 @@ constexpr double golden_ratio = 0.618034;
 
 OwnCore::OwnCore(int process_id) : spread_(1 + std::fmod(process_id * golden_ratio, 1)) {}
 
-bool OwnCore::hit(double now) {
+bool OwnCore::hit(TimePoint now) {
   if (!std::exchange(shared_, false)) {
     turns_ = 0;
     return false;
   }
   if (++turns_ < patience || now < rests_until_) return false;
   turns_ = 0;
-  rests_until_ = now + spread_ * rest_seconds;
+  rests_until_ = now + std::chrono::duration_cast<Duration>(spread_ * shortest_rest);
   return true;
 }
 

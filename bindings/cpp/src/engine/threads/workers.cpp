@@ -12,13 +12,12 @@ namespace speed::engine {
 
 namespace {
 
-constexpr double tick_seconds = 0.001;
-constexpr double slice_seconds = 0.05;  // after which a wait looks whether it is interrupted
+constexpr Duration tick = 1ms;
 constexpr int idle_ticks = 30;          // the relief sleeps after so many ticks without anything to look at
 constexpr std::uint64_t slow_jobs = 8;  // that end in one tick; with fewer what waits gets another runner
-constexpr double flush_seconds = 0.0005;
+constexpr Duration flush_period = 500us;
 constexpr std::size_t flush_answers = 64;
-constexpr double job_seconds = 0.5;     // how long the end waits for what still runs
+constexpr Duration job_timeout = 500ms;     // how long the end waits for what still runs
 
 thread_local Workers* runs_for = nullptr;
 thread_local JobPtr present_job;                  // what this thread runs
@@ -34,7 +33,7 @@ struct TaskJob : Job {
   Task task;
 };
 
-void pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+void pause(Duration span) { std::this_thread::sleep_for(span); }
 
 }  // namespace
 
@@ -92,7 +91,7 @@ bool Workers::settle(const JobPtr& job) {
   return in_time;
 }
 
-void Workers::again(const JobPtr& job, double at) {
+void Workers::again(const JobPtr& job, TimePoint at) {
   {
     const MutexLock guard(lock_);
     if (job == present_job) present_ended = true;
@@ -103,7 +102,7 @@ void Workers::again(const JobPtr& job, double at) {
 
 bool Workers::may_take() {
   const MutexLock guard(lock_);
-  return scheduler_.may_take(fs::monotonic_seconds());
+  return scheduler_.may_take(fs::monotonic_now());
 }
 
 bool Workers::is_running() {
@@ -161,7 +160,7 @@ void Workers::step(bool wait) noexcept {
   try {
     callbacks_.step(wait);
   } catch (...) {
-    pause(0.05);  // counted where it happened; whatever failed is looked at again
+    pause(50ms);  // counted where it happened; whatever failed is looked at again
   }
   reads_for = nullptr;
 }
@@ -179,7 +178,7 @@ bool Workers::callers_may_read() { return !serves_ && callbacks_.calls() == 0; }
 // Sleeps until called; not if there is something to do. `yielding`: leaves the free role to callers.
 void Workers::rest(bool yielding) {
   UniqueLock guard(lock_);
-  if (stopping_ || scheduler_.may_take(fs::monotonic_seconds())) return;
+  if (stopping_ || scheduler_.may_take(fs::monotonic_now())) return;
   if (yielding) {
     if (!caller_waits_ || !callers_may_read()) return;
     caller_waits_ = false;
@@ -196,7 +195,7 @@ void Workers::rest(bool yielding) {
 
 // Between taking a request and its beginning nothing else is taken: requests start in order (S-5), however the threads
 // are scheduled.
-JobPtr Workers::next(UniqueLock& guard, double now) {
+JobPtr Workers::next(UniqueLock& guard, TimePoint now) {
   turn_.wait(guard, [&]() SPEED_REQUIRES(lock_) { return !is_turn_taken_ || stopping_; });
   if (stopping_) return nullptr;
   JobPtr job = std::static_pointer_cast<Job>(scheduler_.take(now));
@@ -214,13 +213,13 @@ void Workers::begun() {
 // Something to run for a thread that runs nothing yet.
 JobPtr Workers::take() {
   UniqueLock guard(lock_);
-  JobPtr job = next(guard, fs::monotonic_seconds());
+  JobPtr job = next(guard, fs::monotonic_now());
   if (job != nullptr) ++runners_;
   return job;
 }
 
 // The next thing for a thread that runs. Without one, and if that is to be its end, it runs no more.
-JobPtr Workers::take_next(double now, bool ends) {
+JobPtr Workers::take_next(TimePoint now, bool ends) {
   UniqueLock guard(lock_);
   JobPtr job = next(guard, now);
   if (job == nullptr && ends) {
@@ -234,16 +233,16 @@ JobPtr Workers::take_next(double now, bool ends) {
 void Workers::run(JobPtr job) {
   runs_for = this;
   watch();
-  double looked = fs::monotonic_seconds();
-  double flushed = looked;
+  TimePoint looked = fs::monotonic_now();
+  TimePoint flushed = looked;
   while (job != nullptr) {
     execute(job);
-    const double now = fs::monotonic_seconds();
-    if (!stopping_ && (now - flushed > flush_seconds || callbacks_.answers() >= flush_answers)) {
+    const TimePoint now = fs::monotonic_now();
+    if (!stopping_ && (now - flushed > flush_period || callbacks_.answers() >= flush_answers)) {
       flush(true);
       flushed = now;
     }
-    if (!stopping_ && now - looked > tick_seconds) {
+    if (!stopping_ && now - looked > tick) {
       look_in();
       looked = now;
     }
@@ -309,7 +308,7 @@ bool Workers::give_place(const JobPtr& job) {
     const MutexLock guard(lock_);
     if (!scheduler_.blocked(job)) return false;
     ++away_;
-    more = scheduler_.may_take(fs::monotonic_seconds());
+    more = scheduler_.may_take(fs::monotonic_now());
   }
   if (more) call_member();
   return true;
@@ -383,7 +382,7 @@ void Workers::relieve() {
     const std::uint64_t ended = ended_;
     const std::uint64_t turns = turns_;
     const bool unsent = callbacks_.answers() > 0;
-    pause(tick_seconds);
+    pause(tick);
     idle = needs_relief() ? 0 : idle + 1;
     // While it waits nobody might read: a worker waits for room, if need be one with nothing else to do.
     if (unsent && ended_ == ended && !flush(false) && !is_running()) submit([] {});
@@ -397,25 +396,25 @@ bool Workers::needs_relief() { return !role_.is_held() || is_running(); }
 
 // --- the end ---
 
-bool Workers::drain(double timeout_seconds) {
+bool Workers::drain(Duration timeout) {
   const PlaceRelease released;  // what this is called from is not waited for, and others may end meanwhile
   const std::size_t own = on_worker() ? 1 : 0;
   const auto is_settled = [&]() SPEED_REQUIRES(lock_) { return runners_ <= own && scheduler_.is_settled(own); };
-  const double until = fs::monotonic_seconds() + timeout_seconds;
-  double left = timeout_seconds;
+  const TimePoint until = fs::monotonic_now() + timeout;
+  Duration left = timeout;
   UniqueLock guard(lock_);
   do {
-    const std::chrono::duration<double> slice(is_interruptible() ? std::min(left, slice_seconds) : left);
+    const Duration slice = is_interruptible() ? std::min(left, interruption_period) : left;
     if (settled_.wait_for(guard, slice, is_settled)) return true;
     guard.unlock();
     if (is_interrupted()) return false;
     guard.lock();
-    left = until - fs::monotonic_seconds();
-  } while (left > 0);
+    left = until - fs::monotonic_now();
+  } while (left > Duration::zero());
   return false;
 }
 
-void Workers::stop(double timeout_seconds) {
+void Workers::stop(Duration timeout) {
   {
     const MutexLock guard(lock_);
     stopping_ = true;
@@ -425,16 +424,16 @@ void Workers::stop(double timeout_seconds) {
     relief_called_.notify_all();
   }
   callbacks_.wake();
-  role_.wait_until_free(timeout_seconds);
+  role_.wait_until_free(timeout);
   std::vector<Member> members;
   {
     const MutexLock guard(lock_);
     members.swap(members_);
   }
-  const double deadline = fs::monotonic_seconds() + job_seconds;
+  const TimePoint deadline = fs::monotonic_now() + job_timeout;
   for (Member& member : members) {
     const bool is_self = member.thread.get_id() == present().thread;
-    while (!is_self && !*member.ended && fs::monotonic_seconds() < deadline) pause(tick_seconds);
+    while (!is_self && !*member.ended && fs::monotonic_now() < deadline) pause(tick);
     if (*member.ended) {
       member.thread.join();
     } else {

@@ -12,8 +12,11 @@
 
 #include "core/scheduler.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::engine {
+
+inline constexpr Duration interruption_period = 50ms;  // after which a wait looks whether it is interrupted
 
 class ReaderRole {
  public:
@@ -30,9 +33,9 @@ class ReaderRole {
     const MutexLock guard(lock_);
     return held_;
   }
-  void wait_until_free(double seconds) const {
+  void wait_until_free(Duration timeout) const {
     UniqueLock guard(lock_);
-    free_.wait_for(guard, std::chrono::duration<double>(seconds), [&]() SPEED_REQUIRES(lock_) { return !held_; });
+    free_.wait_for(guard, timeout, [&]() SPEED_REQUIRES(lock_) { return !held_; });
   }
 
  private:
@@ -90,7 +93,7 @@ class Workers {
   void follow(Task task) { submit(std::move(task)); }
   void begun();  // the request that this thread took: others may begin theirs (S-5)
   bool settle(const JobPtr& job);  // it ended; false if it was told as overdue, so that it is answered
-  void again(const JobPtr& job, double at);  // it is run once more then
+  void again(const JobPtr& job, TimePoint at);  // it is run once more then
 
   bool on_worker() const;  // whether this thread runs something: what it finishes can wait for the flush after it
 
@@ -108,8 +111,8 @@ class Workers {
   void at_end(std::function<void()> last) { at_end_ = std::move(last); }  // by `stop`; likewise
 
   // Waits until nothing waits or runs but what this is called from; false if the time was over, or it was interrupted.
-  bool drain(double timeout_seconds);
-  void stop(double timeout_seconds);  // lets every thread end after its present turn or job
+  bool drain(Duration timeout);
+  void stop(Duration timeout);  // lets every thread end after its present turn or job
 
   // What a thread runs, and for whom; both null for one that runs nothing.
   struct Present {
@@ -162,9 +165,9 @@ class Workers {
   bool flush(bool may_wait) noexcept;
   bool callers_may_read();
   void rest(bool yielding) SPEED_EXCLUDES(lock_);
-  JobPtr next(UniqueLock& guard, double now) SPEED_REQUIRES(lock_);
+  JobPtr next(UniqueLock& guard, TimePoint now) SPEED_REQUIRES(lock_);
   JobPtr take() SPEED_EXCLUDES(lock_);
-  JobPtr take_next(double now, bool ends) SPEED_EXCLUDES(lock_);
+  JobPtr take_next(TimePoint now, bool ends) SPEED_EXCLUDES(lock_);
   void run(JobPtr job);
   void execute(const JobPtr& job) SPEED_EXCLUDES(lock_);
   void look_in();

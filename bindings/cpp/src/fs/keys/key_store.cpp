@@ -21,7 +21,7 @@ namespace speed::fs {
 namespace {
 
 constexpr std::size_t max_bytes = 4096;
-constexpr double lock_seconds = 10;  // how long a change of the file by another process is waited for
+constexpr Duration lock_timeout = 10s;  // how long a change of the file by another process is waited for
 constexpr mode_t group_reads = 0640;
 
 std::string environment(const char* name) {
@@ -58,7 +58,7 @@ Fd open_trusted(const std::string& path) {
     check_private(fd, path, look_at(place.substr(0, place.rfind('/') + 1)));
     return fd;
   } catch (const UntrustedError& error) {
-    throw KeyFileError(error.told("use a key file of your own, elsewhere"));
+    throw KeyFileError(error.text("use a key file of your own, elsewhere"));
   } catch (const std::system_error& error) {
     if (error.code() != std::errc::no_such_file_or_directory) {
       throw KeyFileError("cannot read the key file " + path + ": " + error.code().message());
@@ -85,7 +85,7 @@ void give_rights(const Fd& fd, const std::string& directory) {
 
 // Writes beside and renames: the file is whole at every moment. What a killed process left is taken away.
 void put(const std::string& path, const std::vector<wire::Key>& keys) {
-  const std::string temporary = wire::beside(path);
+  const std::string temporary = wire::temporary_key_path(path);
   const std::string directory = path.substr(0, path.rfind('/') + 1);
   unlink_quietly(AT_FDCWD, temporary);
   try {
@@ -104,7 +104,7 @@ void put(const std::string& path, const std::vector<wire::Key>& keys) {
 
 // The lock of a key file, held as long as it is changed; the same that Python and Java take.
 Lock alone_with(const std::string& path, const std::string& target) {
-  std::optional<Lock> lock = Lock::take(wire::lock_beside(target), lock_seconds);
+  std::optional<Lock> lock = Lock::take(wire::lock_path(target), lock_timeout);
   if (!lock) throw KeyFileError("another process changes " + path + ": try again when it is done");
   return std::move(*lock);
 }
@@ -158,7 +158,7 @@ bool ensure_key_file(const std::string& path, const std::vector<wire::Key>& keys
 
 namespace {
 
-constexpr double pause_seconds = 1.0;  // between two looks that others can bring about
+constexpr Duration look_pause = 1s;  // between two looks that others can bring about
 
 }  // namespace
 
@@ -169,7 +169,7 @@ KeySource::KeySource(const std::string& path)
 
 std::string KeySource::look() {
   const MutexLock guard(lock_);
-  next_ = monotonic_seconds() + pause_seconds;
+  next_look_ = monotonic_now() + look_pause;
   try {
     keyring_.take(read_key_file(path_));
   } catch (const KeyFileError& error) {
@@ -181,7 +181,7 @@ std::string KeySource::look() {
 }
 
 void KeySource::look_soon() {
-  if (monotonic_seconds() >= next_) look();
+  if (monotonic_now() >= next_look_.load()) look();
 }
 
 }  // namespace speed::fs

@@ -7,6 +7,7 @@
 
 #include "wire/envelope/keyring.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::fs {
 
@@ -39,7 +40,7 @@ class KeySource {
  private:
   std::string path_;
   Mutex lock_;  // one reads the file at a time, so that no older reading replaces a newer one
-  std::atomic<double> next_ = 0;  // monotonic seconds
+  std::atomic<TimePoint> next_look_ = TimePoint();
   wire::Keyring keyring_;
 };
 

@@ -90,9 +90,9 @@ void Inbox::cut(Names& senders, const Choice& first, int directory) const {
 
 // Whether a listing that was just made shows what changed then; a network filesystem may give an older one.
 bool Inbox::shows(std::int64_t changed_at) {
-  const double now = monotonic_seconds();
+  const TimePoint now = monotonic_now();
   if (std::exchange(change_, changed_at) != changed_at) seen_ = now;
-  return is_settled(changed_at) && now - seen_ >= late_seconds;
+  return is_settled(changed_at) && now - seen_ >= late;
 }
 
 std::int64_t Inbox::changed_at(const std::string& sender) const {

@@ -9,6 +9,7 @@
 
 #include "fs/lane/lane_reader.hpp"
 #include "fs/registry/registry.hpp"
+#include "wire/time.hpp"
 
 namespace speed::fs {
 
@@ -23,7 +24,7 @@ class Inbox {
   };
 
   bool is_remote = false;  // the filesystem is another host's
-  double late_seconds = 0;  // how old a listing may be that the filesystem gives
+  Duration late = {};  // how old a listing may be that the filesystem gives
 
   // Makes the node's directories; RootError if something else is in their place.
   static void prepare(const std::string& root, const std::string& name);
@@ -65,7 +66,7 @@ class Inbox {
   wire::Buffer buffer_;
   wire::Buffers buffers_;
   std::int64_t change_ = -1;  // the change that was seen last, in ns
-  double seen_ = 0;  // since when, in monotonic seconds
+  TimePoint seen_ = {};  // since when
   std::int64_t listed_at_ = -1;  // when the directory that was listed last was changed, in ns
   std::atomic<std::uint64_t> junk_ = 0;
 };

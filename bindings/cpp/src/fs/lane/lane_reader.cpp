@@ -165,7 +165,7 @@ bool LaneReader::find_again(const wire::Unfinished& entry, std::vector<Received>
 
 // --- reading ---
 
-bool LaneReader::read(std::vector<Received>& received, std::size_t most, double now, bool scan) {
+bool LaneReader::read(std::vector<Received>& received, std::size_t most, TimePoint now, bool scan) {
   received.clear();
   if (!again_.empty() && !awaited_) {
     read_again(received);
@@ -202,7 +202,7 @@ bool LaneReader::grew() const {
 }
 
 // `last`: the file had a successor before this read, so no byte follows what it brings (L-17).
-LaneReader::Passed LaneReader::read_window(std::vector<Received>& received, std::size_t most, double now, bool scan,
+LaneReader::Passed LaneReader::read_window(std::vector<Received>& received, std::size_t most, TimePoint now, bool scan,
                                            bool last) {
   const wire::Position from = position_;
   if (scan && !last && is_as_it_was()) return {0, true};

@@ -14,6 +14,7 @@
 #include "core/lane_decoder.hpp"
 #include "core/progress.hpp"
 #include "fs/slot/slot_reader.hpp"
+#include "wire/time.hpp"
 #include "wire/value/buffer.hpp"
 
 namespace speed::fs {
@@ -55,9 +56,9 @@ class LaneReader {
   LaneReader(const Surroundings& around, const std::string& source);
 
   // Fills `received` with envelopes of one piece of the lane, at most `most`; true if more may wait.
-  // `now` is monotonic seconds; `scan` marks the periodic look at everything. std::system_error if the filesystem
+  // `scan` marks the periodic look at everything. std::system_error if the filesystem
   // fails; what was not returned is read again.
-  bool read(std::vector<Received>& received, std::size_t most, double now, bool scan);
+  bool read(std::vector<Received>& received, std::size_t most, TimePoint now, bool scan);
 
   bool grew() const;  // whether the file at hand goes on behind what was read
 
@@ -114,7 +115,7 @@ class LaneReader {
   void read_again(std::vector<Received>& received);
   bool find_again(const wire::Unfinished& entry, std::vector<Received>& received);
 
-  Passed read_window(std::vector<Received>& received, std::size_t most, double now, bool scan, bool last);
+  Passed read_window(std::vector<Received>& received, std::size_t most, TimePoint now, bool scan, bool last);
   bool is_as_it_was() const;
   std::size_t window_bytes(bool whole) const;
   std::size_t fill(int fd, std::uint64_t offset, std::size_t want);
@@ -128,7 +129,7 @@ class LaneReader {
   void await(const core::Item& item, const Received& envelope, const wire::Position& start, bool again);
   void refuse_head(const core::Item& item, const wire::Position& start);
   bool is_slotted(const wire::Header& header) const { return (header.flags & wire::flag_slotted) != 0; }
-  bool read_slot(std::vector<Received>& received, double now, bool scan);
+  bool read_slot(std::vector<Received>& received, TimePoint now, bool scan);
   SlotReader::State read_pieces();
   bool is_followed(const Awaited& awaited, bool by_its_own_life) const;
   void hand_out(Awaited& awaited, std::vector<Received>& received);
@@ -137,14 +138,14 @@ class LaneReader {
   bool may_be_repeated(const wire::Header& header, const wire::Position& start);
   bool is_doubtful(const wire::Position& start) const { return lost_track_ && start < suspect_until_; }
 
-  void look_if_due(double now);
-  void look(double now);
+  void look_if_due(TimePoint now);
+  void look(TimePoint now);
   void read_fences();
   std::size_t before_fence(std::size_t length);
   std::optional<wire::LaneFileName> successor() const;
   std::optional<wire::LaneFileName> first_from(wire::LaneFileName file);
   void leave_file();
-  bool open_next(double now);
+  bool open_next(TimePoint now);
   bool write_cursor(const wire::Cursor& cursor);
   void rewrite();
   void read_deliveries();
@@ -188,7 +189,7 @@ class LaneReader {
   wire::Deliveries deliveries_;
   std::vector<wire::Fence> fences_;
   std::optional<wire::LaneFileName> fenced_;
-  double looked_ = -1e9;
+  TimePoint look_by_ = TimePoint::min();
   std::uint64_t dirty_ = 0;  // bytes finished and not committed
   std::uint32_t committed_generation_ = 0;  // of the sender, at the committed position: a crash leads back there
 };

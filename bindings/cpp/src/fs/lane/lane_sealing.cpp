@@ -149,7 +149,7 @@ void LaneReader::write_deliveries() {
       listing_.deliveries.push_back(generation_);
     }
   } catch (const std::system_error&) {
-    count(core::counters::deliveries_unwritten);
+    count(core::counters::deliveries_failed);
   }
 }
 

@@ -11,7 +11,7 @@ namespace speed::fs {
 namespace {
 
 constexpr std::size_t turn_bytes = 4 << 20;  // read in one turn
-constexpr double patience_seconds = 0.0002;  // for a piece; then the lane is left, and read when the bell rings
+constexpr Duration patience = 200us;  // for a piece; then the lane is left, and read when the bell rings
 
 }  // namespace
 
@@ -38,7 +38,7 @@ void LaneReader::refuse_head(const core::Item& item, const wire::Position& start
 }
 
 // True if the lane goes on; false: the next piece is waited for.
-bool LaneReader::read_slot(std::vector<Received>& received, double now, bool scan) {
+bool LaneReader::read_slot(std::vector<Received>& received, TimePoint now, bool scan) {
   Awaited& awaited = *awaited_;
   look_if_due(now);
   // Asked before the piece is looked at once more: what is there afterwards was written meanwhile.
@@ -65,9 +65,9 @@ SlotReader::State LaneReader::read_pieces() {
   SlotReader& slot = awaited_->slot;
   while (true) {
     const std::size_t before = slot.pieces_read();
-    const double until = monotonic_seconds() + patience_seconds;
+    const TimePoint until = monotonic_now() + patience;
     SlotReader::State state = slot.read(files_, turn_bytes);
-    while (state == SlotReader::State::missing && slot.pieces_read() == before && monotonic_seconds() < until) {
+    while (state == SlotReader::State::missing && slot.pieces_read() == before && monotonic_now() < until) {
       std::this_thread::yield();
       state = slot.read(files_, turn_bytes);
     }

@@ -273,14 +273,14 @@ Verdict judge(const WrittenRequest& request, const Decision& decision) {
   // With parity it is whole before the last of its segments was read.
   const bool is_whole = static_cast<std::size_t>(used) >= request.needed;
   bool repeatable = false;
-  bool behind_full = false;
+  bool is_past_position = false;
   for (const std::uint64_t sequence : request.sequences) {
     const Verdict verdict = judge_one(sequence, cursor, is_whole);
     if (verdict == Verdict::not_begun) return verdict;
     repeatable |= verdict == Verdict::repeatable;
-    behind_full |= verdict == Verdict::may_have_run && sequence > cursor.last_sequence && !is_whole;
+    is_past_position |= verdict == Verdict::may_have_run && sequence > cursor.last_sequence && !is_whole;
   }
-  return repeatable && !behind_full ? Verdict::repeatable : Verdict::may_have_run;
+  return repeatable && !is_past_position ? Verdict::repeatable : Verdict::may_have_run;
 }
 
 }  // namespace speed::fs

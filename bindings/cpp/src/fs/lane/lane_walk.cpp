@@ -8,7 +8,7 @@ namespace speed::fs {
 
 namespace {
 
-constexpr double look_seconds = 0.1;  // how old the knowledge of fences may be when bytes are accepted
+constexpr Duration look_period = 100ms;  // how old the knowledge of fences may be when bytes are accepted
 constexpr std::uint64_t max_file_bytes =
     wire::limits::lane_window_bytes + wire::limits::max_payload_bytes + wire::envelope_overhead;
 constexpr std::uint32_t most_tried = wire::limits::max_lane_segments;  // numbers in a row: no more are outstanding
@@ -16,13 +16,13 @@ constexpr std::uint32_t most_tried = wire::limits::max_lane_segments;  // number
 }  // namespace
 
 // After bytes were read and before they are accepted: is there a fence or a newer file? (L-18)
-void LaneReader::look_if_due(double now) {
-  if (now - looked_ > look_seconds || files_.changed()) look(now);
+void LaneReader::look_if_due(TimePoint now) {
+  if (now > look_by_ || files_.changed()) look(now);
 }
 
 // Lists the lane again: fences, newer files, foreign files.
-void LaneReader::look(double now) {
-  looked_ = now;
+void LaneReader::look(TimePoint now) {
+  look_by_ = now + look_period;
   listing_ = files_.list();
   for (const std::string& filename : listing_.foreign) {
     count(core::counters::foreign_files);
@@ -94,7 +94,7 @@ void LaneReader::leave_file() {
 }
 
 // Opens the file at the position, or the next one there is.
-bool LaneReader::open_next(double now) {
+bool LaneReader::open_next(TimePoint now) {
   std::optional<wire::LaneFileName> file = first_from(position_.file());
   if (!file) {
     look_if_due(now);

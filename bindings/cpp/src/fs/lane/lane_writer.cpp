@@ -15,7 +15,7 @@ namespace speed::fs {
 
 namespace {
 
-constexpr double verify_seconds = 0.25;  // how long the path is believed to lead to the lane that is held (L-2)
+constexpr Duration verify_period = 250ms;  // how long the path is believed to lead to the lane that is held (L-2)
 
 const char* fix_for(int error) {
   switch (error) {
@@ -45,7 +45,7 @@ LaneWriter::LaneWriter(const std::string& root, const std::string& source, const
       slots_(generation) {}
 
 void LaneWriter::append(ByteView envelopes, const std::vector<std::size_t>& ends) {
-  if (!lane_ || monotonic_seconds() - verified_ > verify_seconds || status_of(lane_.get()).st_nlink == 0) verify();
+  if (!lane_ || monotonic_now() - verified_ > verify_period || status_of(lane_.get()).st_nlink == 0) verify();
   if (settings_.publish_whole) return publish(envelopes, ends.size());
   trim_slots(envelopes.size());
   if (!file_) open_file();
@@ -158,7 +158,7 @@ void LaneWriter::look_at_cursor() {
 
 std::uint32_t LaneWriter::take_slot(const wire::SlotPieces& pieces) {
   if (settings_.publish_whole) return 0;
-  if (!lane_ || monotonic_seconds() - verified_ > verify_seconds) verify();
+  if (!lane_ || monotonic_now() - verified_ > verify_period) verify();
   try {
     if (slots_.bytes() > 0) look_at_cursor();
     const std::uint64_t made_before = slots_.made();
@@ -235,7 +235,7 @@ void LaneWriter::refuse_flush() const {
 
 // Makes or finds the lane directory; begins anew when it is another one than before (L-2).
 void LaneWriter::verify() {
-  verified_ = monotonic_seconds();
+  verified_ = monotonic_now();
   struct stat status{};
   if (lane_ && lstat(path_.c_str(), &status) == 0 && status.st_ino == lane_inode_) return;
   close();

@@ -8,6 +8,7 @@
 #include "fs/lane/lane_state.hpp"
 #include "fs/slot/slot_writer.hpp"
 #include "speed/error.hpp"
+#include "wire/time.hpp"
 
 namespace speed::fs {
 
@@ -89,7 +90,7 @@ class LaneWriter {
   LaneSettings settings_;
   Fd lane_;
   ino_t lane_inode_ = 0;
-  double verified_ = 0;  // when the path was last seen to lead to `lane_`, monotonic seconds
+  TimePoint verified_ = {};  // when the path was last seen to lead to `lane_`
   Fd file_;
   std::uint32_t number_ = 0;
   std::uint64_t file_size_ = 0;

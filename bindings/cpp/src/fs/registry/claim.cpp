@@ -46,9 +46,9 @@ std::int64_t whole(const Json& value) {
   return value.get<std::int64_t>();
 }
 
-std::optional<std::int64_t> told(const Json& values, const char* what) {
-  const auto said = values.find(what);
-  return said == values.end() || said->is_null() ? std::nullopt : std::optional(whole(*said));
+std::optional<std::int64_t> number_in(const Json& values, const char* what) {
+  const auto found = values.find(what);
+  return found == values.end() || found->is_null() ? std::nullopt : std::optional(whole(*found));
 }
 
 Claimant maker_of(const Json& values) {
@@ -59,13 +59,13 @@ Claimant maker_of(const Json& values) {
   values.at("host").get_to(claimant.identity.host);
   values.at("boot_id").get_to(claimant.identity.boot_id);
   claimant.lease_ms = whole(values.at("lease"));
-  claimant.made_ms = told(values, "made_monotonic_ms");
+  claimant.made_ms = number_in(values, "made_monotonic_ms");
   return claimant;
 }
 
-bool says(const Json& values, const char* what) {
-  const auto said = values.find(what);
-  return said != values.end() && *said == true;
+bool is_true(const Json& values, const char* what) {
+  const auto found = values.find(what);
+  return found != values.end() && *found == true;
 }
 
 }  // namespace
@@ -89,10 +89,10 @@ std::optional<Claimant> decode_claim(std::string_view text, const std::vector<wi
   if (!values || !values->is_object()) return std::nullopt;
   try {
     Claimant claimant = maker_of(*values);
-    claimant.sweeps = says(*values, "sweeps");
+    claimant.sweeps = is_true(*values, "sweeps");
     if (!wire::has_mac(line, rest.substr(0, rest.find('\n')), registry_keys)) return claimant;
-    claimant.ephemeral = says(*values, "ephemeral");
-    if (const auto above = told(*values, "above")) claimant.above = static_cast<std::uint32_t>(*above);
+    claimant.ephemeral = is_true(*values, "ephemeral");
+    if (const auto above = number_in(*values, "above")) claimant.above = static_cast<std::uint32_t>(*above);
     return claimant;
   } catch (const Json::exception&) {
     return std::nullopt;
@@ -145,7 +145,7 @@ std::optional<Claimant> Claims::read(std::uint32_t generation) const {
   }
 }
 
-std::optional<Claimant> Claims::newest_told() const {
+std::optional<Claimant> Claims::newest_claimant() const {
   std::vector<std::uint32_t> generations = generations_of(root_, name_);
   std::ranges::sort(generations, std::ranges::greater());
   for (const std::uint32_t generation : generations) {
@@ -220,8 +220,8 @@ void Claims::remove_older(std::uint32_t generation) const {
 
 namespace {
 
-constexpr std::chrono::milliseconds watch_pause{50};  // another host's heartbeat cannot be waited for in any other way
-constexpr std::chrono::milliseconds sweep_pause{5};  // a sweeper is done within milliseconds, and nothing tells
+constexpr Duration watch_pause = 50ms;  // another host's heartbeat cannot be waited for in any other way
+constexpr Duration sweep_pause = 5ms;  // a sweeper is done within milliseconds, and nothing tells
 constexpr std::int64_t unclear_lease_ms = 30'000;  // how long a claim that tells nothing of its maker is respected
 // By far longer than sweeping takes: on another host, whoever waits so long takes the name.
 constexpr std::int64_t sweeping_lease_ms = 600'000;
@@ -258,7 +258,7 @@ class Claiming {
                           const EntryPtr& entry) const {
     check_reachable(registry_.root(), name_);
     const std::uint32_t floor = floor_now();
-    const std::optional<Claimant> former = claims_.newest_told();
+    const std::optional<Claimant> former = claims_.newest_claimant();
     const std::uint32_t before = used(newest, entry);
     const std::uint32_t generation = std::max(before, floor) + 1;
     claimant.made_ms = monotonic_ms();
@@ -315,7 +315,7 @@ class Claiming {
   // says nothing may be just being written: it is read again.
   bool is_free(std::uint32_t generation) {
     const std::int64_t began = monotonic_ms();
-    bool has_told = false;
+    bool was_reported = false;
     while (true) {
       const std::optional<Claimant> claimant = claims_.read(generation);
       const std::optional<bool> is_released = claims_.is_released(generation);
@@ -335,13 +335,13 @@ class Claiming {
       if (claims_.newest() > generation || monotonic_ms() >= began + lease_ms + registry_.late_ms) return true;
       std::this_thread::sleep_for(watch_pause);
       look_for_interruption();
-      if (!std::exchange(has_told, true) && monotonic_ms() < began + lease_ms)
-        tell_of_wait(generation, claimant, lease_ms);
+      if (!std::exchange(was_reported, true) && monotonic_ms() < began + lease_ms)
+        report_wait(generation, claimant, lease_ms);
     }
   }
 
   // Once, and not of a claim that was only being written as it was looked at.
-  void tell_of_wait(std::uint32_t generation, const std::optional<Claimant>& claimant, std::int64_t lease_ms) const {
+  void report_wait(std::uint32_t generation, const std::optional<Claimant>& claimant, std::int64_t lease_ms) const {
     if (!waiting_.tell) return;
     const std::string maker =
         claimant ? "is of process " + std::to_string(claimant->identity.pid) + " on " + claimant->identity.host
@@ -365,9 +365,9 @@ class Claiming {
 
   // It is not pushed aside, for it would remove what its successor makes.
   void wait_for_sweeper(std::uint32_t generation, const Claimant& claimant) const {
-    const double until = monotonic_seconds() + waiting_.sweep_seconds;
+    const TimePoint until = monotonic_now() + waiting_.sweep_timeout;
     while (claims_.newest() == generation && claimant.holds(registry_.observer(), monotonic_ms())) {
-      if (monotonic_seconds() >= until) {
+      if (monotonic_now() >= until) {
         throw NameTakenError("process " + std::to_string(claimant.identity.pid) + " is removing what is left of '" +
                              name_ + "': try again later");
       }
@@ -434,7 +434,7 @@ std::uint32_t floor_of(const std::string& root, const std::string& name, const w
 std::uint32_t forgotten_up_to(const std::string& root, const std::string& name, const wire::Keyring& keyring) {
   std::optional<Claimant> claimant;
   try {
-    claimant = Claims(root, name, keyring).newest_told();
+    claimant = Claims(root, name, keyring).newest_claimant();
   } catch (const std::system_error& error) {
     if (error.code().value() == ENOENT) return 0;  // nobody ever registered here
     throw;
@@ -443,9 +443,9 @@ std::uint32_t forgotten_up_to(const std::string& root, const std::string& name, 
 }
 
 void raise_floor(const std::string& root, const std::string& name, std::uint32_t generation,
-                 const wire::Keyring& keyring, double seconds) {
+                 const wire::Keyring& keyring, Duration lock_timeout) {
   const std::string path = wire::floor_lock_path(root);
-  const std::optional<Lock> lock = Lock::take(path, seconds);
+  const std::optional<Lock> lock = Lock::take(path, lock_timeout);
   if (!lock) throw StorageError(path + " is held by another process: nothing was forgotten");
   wire::Floors floors = read_floors(root, keyring.registry_keys());
   std::uint32_t& floor = floors[bucket_of(name)];
@@ -458,7 +458,7 @@ void seal_floor_anew(const std::string& root, const wire::Keyring& keyring) {
   try {
     read_floors(root, {keyring.registry_keys().front()});
   } catch (const WireError&) {
-    if (const std::optional<Lock> lock = Lock::take(wire::floor_lock_path(root), floor_lock_seconds)) {
+    if (const std::optional<Lock> lock = Lock::take(wire::floor_lock_path(root), floor_lock_timeout)) {
       write_floors(root, read_floors(root, keyring.registry_keys()), keyring.registry_keys().front());
     }
   }

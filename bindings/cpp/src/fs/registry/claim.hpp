@@ -9,6 +9,7 @@
 #include "fs/process.hpp"
 #include "fs/registry/registry.hpp"
 #include "wire/envelope/keyring.hpp"
+#include "wire/time.hpp"
 
 namespace speed::fs {
 
@@ -48,7 +49,7 @@ class Claims {
   std::uint32_t newest() const;                                         // 0 without one
   bool take(std::uint32_t generation, const Claimant& claimant) const;  // false if somebody else has it
   std::optional<Claimant> read(std::uint32_t generation) const;         // null while it is empty or unreadable
-  std::optional<Claimant> newest_told()
+  std::optional<Claimant> newest_claimant()
       const;  // of those that say who made them; std::system_error if one is unreadable
   bool is_ephemeral(std::uint32_t generation) const;                    // it says that the name will not come back
   // The newest one, by a listing, says so, or tells nothing now: it may be gone since.
@@ -81,7 +82,7 @@ struct Won {
 struct Waiting {
   bool allowed = true;                                 // else what cannot be told at once counts as held
   std::function<void(const std::string&)> tell = {};   // takes what somebody should know meanwhile
-  double sweep_seconds = wire::limits::sweep_seconds;  // until a sweeper is done
+  Duration sweep_timeout = wire::limits::sweep;  // until a sweeper is done
 };
 
 // Claims the next generation of `name`; NameTakenError. WireError if the floor is not authentic; std::system_error.
@@ -111,12 +112,12 @@ std::uint32_t floor_of(const std::string& root, const std::string& name, const w
 // Nothing of the lives of `name` up to this generation is accepted any more (L-15). WireError, std::system_error.
 std::uint32_t forgotten_up_to(const std::string& root, const std::string& name, const wire::Keyring& keyring);
 
-inline constexpr double floor_lock_seconds = 1;  // who renews a lease waits for it
+inline constexpr Duration floor_lock_timeout = 1s;  // who renews a lease waits for it
 
 // Makes it `generation` at least; it is on disk when this returns. StorageError while others hold the lock for so long;
 // WireError, std::system_error.
 void raise_floor(const std::string& root, const std::string& name, std::uint32_t generation,
-                 const wire::Keyring& keyring, double lock_seconds = floor_lock_seconds);
+                 const wire::Keyring& keyring, Duration lock_timeout = floor_lock_timeout);
 
 // Has the floor made by the first key, so that an older one can be retired. Errors likewise.
 void seal_floor_anew(const std::string& root, const wire::Keyring& keyring);

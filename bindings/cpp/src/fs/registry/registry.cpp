@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr std::int64_t racy_ns = 20'000'000;  // a file read so soon after its change may have changed again unseen
-constexpr double fresh_seconds = 0.001;  // how long what was seen counts as what is: a burst of sends looks once
+constexpr Duration fresh_time = 1ms;  // how long what was seen counts as what is: a burst of sends looks once
 constexpr int torn_reads = 3;
 
 std::string utc(std::int64_t unix_ms) {
@@ -202,7 +202,7 @@ void Registry::remember_gone(const std::string& name, const wire::Entry& entry) 
   if (found == known_.end() || found->second->entry == nullptr || *found->second->entry != entry) return;
   auto known = std::make_shared<Known>(*found->second);
   known->gone = true;
-  known->fresh_until = 0;
+  known->fresh_until = {};
   found->second = std::move(known);
 }
 
@@ -224,7 +224,7 @@ std::vector<wire::Entry> Registry::listed(EntryPtr (Registry::*reader)(const std
 }
 
 EntryPtr Registry::granted_lately(const std::string& name, const std::string& sender) {
-  const double now = monotonic_seconds();
+  const TimePoint now = monotonic_now();
   std::shared_ptr<const Known> known;
   {
     const MutexLock guard(lock_);
@@ -237,7 +237,7 @@ EntryPtr Registry::granted_lately(const std::string& name, const std::string& se
     const auto found = known_.find(name);
     if (found == known_.end()) return nullptr;
     auto fresh = std::make_shared<Known>(*found->second);
-    fresh->fresh_until = now + fresh_seconds;
+    fresh->fresh_until = now + fresh_time;
     found->second = fresh;
     known = fresh;
   }

@@ -12,6 +12,7 @@
 #include "fs/process.hpp"
 #include "wire/envelope/entry.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::fs {
 
@@ -80,7 +81,7 @@ class Registry {
     EntryPtr entry;
     std::uint64_t keys = 0;  // changes of the keys when it was read: others may judge otherwise
     std::int64_t since_ms = 0;
-    double fresh_until = 0;
+    TimePoint fresh_until = {};
     bool gone = false;  // the process was looked for and not found: it never comes back
   };
   std::shared_ptr<const Known> look(const std::string& name) SPEED_EXCLUDES(lock_);

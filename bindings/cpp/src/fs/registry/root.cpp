@@ -107,7 +107,7 @@ void check_root(const std::string& root) {
   try {
     check_whole(root);
   } catch (const UntrustedError& error) {
-    throw RootError(error.told("choose another root"));
+    throw RootError(error.text("choose another root"));
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::no_such_file_or_directory) return;
     throw RootError("cannot use the root " + root + ": " + error.code().message() + "; choose another root");

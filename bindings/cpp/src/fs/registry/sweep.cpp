@@ -31,12 +31,12 @@ bool remove_directory(const std::string& path) {
   }
 }
 
-// Seconds since a file was written, by the wall clock: good for a hint only.
-double untouched_for(const std::string& path) {
+// Since a file was written, by the wall clock: good for a hint only.
+Duration untouched_for(const std::string& path) {
   struct stat status{};
-  if (lstat(path.c_str(), &status) != 0) return 0;
+  if (lstat(path.c_str(), &status) != 0) return {};
   const std::int64_t written_ms = std::int64_t{status.st_mtim.tv_sec} * 1000 + status.st_mtim.tv_nsec / 1'000'000;
-  return std::abs(static_cast<double>(unix_ms() - written_ms)) / 1000;
+  return std::chrono::abs(std::chrono::milliseconds(unix_ms() - written_ms));
 }
 
 }  // namespace
@@ -88,10 +88,10 @@ bool has_lanes(const std::string& root, const std::string& name) {
   return found;
 }
 
-std::size_t written_within(const Registry& registry, double seconds) {
+std::size_t written_within(const Registry& registry, Duration span) {
   std::size_t count = 0;
   registry.for_each([&](const std::string& name) {
-    if (untouched_for(wire::entry_path(registry.root(), name)) < seconds) ++count;
+    if (untouched_for(wire::entry_path(registry.root(), name)) < span) ++count;
   });
   return count;
 }
@@ -110,7 +110,7 @@ bool Leftovers::sweep_next() {
   if (!entries_.empty()) {
     const std::string name = std::move(entries_.back());
     entries_.pop_back();
-    if (untouched_for(wire::entry_path(registry_.root(), name)) >= untouched_seconds_) sweep(registry_, name);
+    if (untouched_for(wire::entry_path(registry_.root(), name)) >= untouched_time_) sweep(registry_, name);
     return true;
   }
   if (claims_.empty()) return false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "fs/registry/registry.hpp"
+#include "wire/time.hpp"
 
 namespace speed::fs {
 
@@ -21,15 +22,15 @@ bool forget(Registry& registry, const std::string& name);
 // Whether any inbox holds a lane of a name; one that cannot be looked into counts as one that does.
 bool has_lanes(const std::string& root, const std::string& name);
 
-// How many entries were written in the last `seconds`: those of live nodes, and of few others.
-std::size_t written_within(const Registry& registry, double seconds);
+// How many entries were written in the last `span`: those of live nodes, and of few others.
+std::size_t written_within(const Registry& registry, Duration span);
 
 // All names of a registry that something may be left of, looked at one at a time and again in each round.
 class Leftovers {
  public:
-  // Entries that were written in the last `untouched_seconds` are not read: most nodes are alive.
-  explicit Leftovers(Registry& registry, double untouched_seconds = 0)
-      : registry_(registry), untouched_seconds_(untouched_seconds) {}
+  // Entries that were written in the last `untouched_time` are not read: most nodes are alive.
+  explicit Leftovers(Registry& registry, Duration untouched_time = {})
+      : registry_(registry), untouched_time_(untouched_time) {}
 
   void begin_round();
   bool sweep_next();  // false at the end of the round; errors of `sweep`
@@ -38,7 +39,7 @@ class Leftovers {
   using Generations = std::unordered_map<std::string, std::uint32_t>;
 
   Registry& registry_;
-  double untouched_seconds_;
+  Duration untouched_time_;
   std::vector<std::string> entries_;  // not looked at yet, as the next
   Generations claims_;                // of names without an entry
   Generations ordinary_;              // those that were looked at, and stay

@@ -17,7 +17,7 @@ class UntrustedError : public std::runtime_error {
       : std::runtime_error(found), cure_(std::move(cure)) {}
 
   // What was found and what to do: the cure, or else `otherwise`.
-  std::string told(const std::string& otherwise) const {
+  std::string text(const std::string& otherwise) const {
     return what() + (cure_.empty() ? ": " : ": " + cure_ + ", or ") + otherwise;
   }
 

@@ -27,9 +27,9 @@ void Watch::begin() noexcept {
   if (added) notify_ = std::move(notify);  // else the directory is polled: inotify's limits are low
 }
 
-void Watch::wait(double seconds) {
+void Watch::wait(Duration longest) {
   std::array<pollfd, 2> polled{{{woken_.get(), POLLIN, 0}, {notify_.get(), POLLIN, 0}}};
-  poll(polled.data(), polled.size(), static_cast<int>(std::ceil(seconds * 1000)));
+  poll(polled.data(), polled.size(), static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(longest).count()));
   if (wanted_ && !watching_) begin();
   std::uint64_t wakes = 0;
   [[maybe_unused]] const ssize_t drained = read(woken_.get(), &wakes, sizeof wakes);

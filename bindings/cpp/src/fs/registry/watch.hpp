@@ -8,6 +8,7 @@
 
 #include "fs/files.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::fs {
 
@@ -16,7 +17,7 @@ class Watch {
   explicit Watch(const std::string& directory);
 
   // Waits for a hint, the time, or `wake`.
-  void wait(double seconds);
+  void wait(Duration longest);
   void wake() noexcept;
   void close() noexcept;  // once nobody waits any more; a later `wake` does nothing
   void watch() noexcept;  // has the waiting thread watch from now on; without it only time and `wake` end a wait

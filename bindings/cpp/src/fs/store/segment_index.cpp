@@ -43,7 +43,7 @@ class Packer {
     wire::store(bytes_.data() + at, number);
     return *this;
   }
-  Packer& put(double number) { return put(std::bit_cast<std::uint64_t>(number)); }
+  Packer& put(WallTime time) { return put(std::bit_cast<std::uint64_t>(in_seconds(time.time_since_epoch()))); }
   Packer& put(ByteView bytes) {
     wire::append(bytes_, bytes);
     return *this;
@@ -62,7 +62,10 @@ class Unpacker {
   T number() {
     return wire::load<T>(take(sizeof(T)).data());
   }
-  double real() { return std::bit_cast<double>(number<std::uint64_t>()); }
+  WallTime time() {
+    const Seconds written(std::bit_cast<double>(number<std::uint64_t>()));
+    return WallTime(std::max(Duration::zero(), saturated(written)));
+  }
   segment::Hash hash() {
     segment::Hash hash;
     wire::copy_to(hash.data(), take(hash.size()));
@@ -148,8 +151,8 @@ void SegmentIndex::prepare(bool durable) {
   run("PRAGMA journal_mode=PERSIST");
   run(durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");
   {
-    Statement asked(*this, "PRAGMA user_version");
-    const std::int64_t found = asked.row() ? asked.number(0) : 0;
+    Statement statement(*this, "PRAGMA user_version");
+    const std::int64_t found = statement.row() ? statement.number(0) : 0;
     if (found != 0 && found != version) {
       throw StoreDamagedError("the segment store has version " + std::to_string(found) + "; this is version " +
                               std::to_string(version));
@@ -160,9 +163,9 @@ void SegmentIndex::prepare(bool durable) {
     Statement(*this, "INSERT OR IGNORE INTO setting VALUES ('key', ?)", {keyring_.key_id()}).row();
     run("PRAGMA user_version=1");
   });
-  Statement asked(*this, "SELECT value FROM setting WHERE name='key'");
-  if (!asked.row() || asked.bytes(0).size() != key_id_.size()) refuse_row();
-  wire::copy_to(key_id_.data(), asked.bytes(0));
+  Statement statement(*this, "SELECT value FROM setting WHERE name='key'");
+  if (!statement.row() || statement.bytes(0).size() != key_id_.size()) refuse_row();
+  wire::copy_to(key_id_.data(), statement.bytes(0));
   try {
     key_ = keyring_.segments_key(key_id_, node_);
   } catch (const WireError& error) {
@@ -258,7 +261,7 @@ std::vector<Completion> SegmentIndex::completions() const {
     Unpacker fields(head);
     Completion& one = found.emplace_back();
     one.key.kind = fields.number<std::uint8_t>();
-    one.at = fields.real();
+    one.at = fields.time();
     one.key.hash = fields.hash();
     one.key.sender = fields.rest();
   }
@@ -272,7 +275,7 @@ Listed SegmentIndex::listed(const PayloadId& payload, ByteView sealed) const {
   one.key.kind = fields.number<std::uint8_t>();
   one.data_count = fields.number<std::uint8_t>();
   one.parity_count = fields.number<std::uint8_t>();
-  one.begun = fields.real();
+  one.begun = fields.time();
   one.key.hash = fields.hash();
   one.key.sender = fields.rest();
   Statement rows(*this, "SELECT id, head FROM shard WHERE payload=?", {payload});
@@ -283,7 +286,7 @@ Listed SegmentIndex::listed(const PayloadId& payload, ByteView sealed) const {
     held.slot = place.number<std::uint8_t>();
     held.size = place.number<std::uint32_t>();
     held.offset = place.number<std::uint64_t>();
-    held.at = place.real();
+    held.at = place.time();
   }
   return one;
 }

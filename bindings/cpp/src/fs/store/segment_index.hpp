@@ -10,6 +10,7 @@
 #include "segment/reassembly.hpp"
 #include "speed/error.hpp"
 #include "wire/envelope/keyring.hpp"
+#include "wire/time.hpp"
 
 struct sqlite3;
 
@@ -23,26 +24,26 @@ class StoreDamagedError : public SegmentStoreError {
   using SegmentStoreError::SegmentStoreError;
 };
 
-// Where a segment's bytes lie in the file of its payload, and when it came (Unix seconds).
+// Where a segment's bytes lie in the file of its payload, and when it came.
 struct Place {
   unsigned slot = 0;
   std::size_t size = 0;
   std::uint64_t offset = 0;
-  double at = 0;
+  WallTime at = {};
 };
 
-// A payload that is not complete; `begun` is in Unix seconds.
+// A payload that is not complete.
 struct Listed {
   segment::Key key;
   unsigned data_count = 0;
   unsigned parity_count = 0;
-  double begun = 0;
+  WallTime begun = {};
   std::vector<Place> places = {};
 };
 
 struct Completion {
   segment::Key key;
-  double at = 0;  // Unix seconds
+  WallTime at = {};
 };
 
 class SegmentIndex {

@@ -115,9 +115,9 @@ void StoredShards::write(unsigned slot, std::size_t begin, ByteView data) {
   const MutexLock guard(lock_);
   auto found = places_.find(slot);
   if (found == places_.end()) {
-    std::uint64_t behind = 0;
-    for (const auto& [other, place] : places_) behind = std::max(behind, end_of(place));
-    found = places_.emplace(slot, Place{slot, segment_size_, behind, 0}).first;
+    std::uint64_t end = 0;
+    for (const auto& [other, place] : places_) end = std::max(end, end_of(place));
+    found = places_.emplace(slot, Place{slot, segment_size_, end, {}}).first;
   }
   const std::size_t first = begin / block_bytes;
   seal_at(file_.get(), key_, slot, first, data, found->second.offset + first * sealed_block_bytes);
@@ -150,7 +150,7 @@ SegmentStore::Contents SegmentStore::load() {
   return contents;
 }
 
-void SegmentStore::put(const Listed& payload, const segment::Segment& segment, double at) {
+void SegmentStore::put(const Listed& payload, const segment::Segment& segment, WallTime at) {
   const PayloadId id = index().id_of(payload.key);
   const Fd file = open_shards(directory_.get(), wire::shards_name(id), true);
   const off_t end = lseek(file.get(), 0, SEEK_END);

@@ -10,6 +10,7 @@
 #include "fs/store/segment_index.hpp"
 #include "segment/rebuild.hpp"
 #include "wire/mutex.hpp"
+#include "wire/time.hpp"
 
 namespace speed::fs {
 
@@ -54,8 +55,8 @@ class SegmentStore {
   };
   Contents load();  // files that belong to nothing are removed
 
-  // Keeps a segment of a payload whose head is `payload`, received at `at` (Unix seconds).
-  void put(const Listed& payload, const segment::Segment& segment, double at);
+  // Keeps a segment of a payload whose head is `payload`, received at `at`.
+  void put(const Listed& payload, const segment::Segment& segment, WallTime at);
   std::shared_ptr<StoredShards> shards(const segment::Key& key);  // for reading what is kept
   void remove(const std::vector<segment::Key>& keys);
   void complete(const Completion& completion, const std::vector<segment::Key>& forgotten);

@@ -153,9 +153,9 @@ std::string segments_dir(std::string_view root, std::string_view name) {
 
 std::string default_key_path(std::string_view root) { return joined({root, "/speed.key"}); }
 
-std::string beside(std::string_view path) { return joined({path, ".new"}); }
+std::string temporary_key_path(std::string_view path) { return joined({path, ".new"}); }
 
-std::string lock_beside(std::string_view path) {
+std::string lock_path(std::string_view path) {
   const std::size_t name = path.rfind('/') + 1;  // 0 without a slash
   return joined({path.substr(0, name), ".", path.substr(name), ".lock"});
 }

@@ -64,8 +64,8 @@ std::string quarantine_dir(std::string_view root, std::string_view name);
 std::string dead_letters_dir(std::string_view root, std::string_view name);  // what a node could not handle (S-18)
 std::string segments_dir(std::string_view root, std::string_view name);  // what a node received in segments (G-14)
 std::string default_key_path(std::string_view root);
-std::string beside(std::string_view path);       // where the next content of a key file is written
-std::string lock_beside(std::string_view path);  // the lock of a file; no node has such a name
+std::string temporary_key_path(std::string_view path);       // where the next content of a key file is written
+std::string lock_path(std::string_view path);  // the lock of a file; no node has such a name
 std::string child_path(std::string_view directory, std::string_view filename);
 
 std::string temporary_name(std::string_view token);

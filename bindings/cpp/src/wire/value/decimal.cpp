@@ -46,7 +46,7 @@ std::optional<Int128> unscaled(std::string_view text, int precision, int scale) 
   return is_negative ? -number : number;
 }
 
-int digits_behind(std::string_view text) {
+int fraction_digits(std::string_view text) {
   const std::size_t point = text.find('.');
   return point == std::string_view::npos ? 0 : static_cast<int>(without_trailing_zeros(text.substr(point + 1)).size());
 }

@@ -14,7 +14,7 @@ inline constexpr int max_precision = 38;
 // The decimal in `text` times 10^scale; nothing for other text, or digits that do not fit.
 std::optional<Int128> unscaled(std::string_view text, int precision, int scale);
 // How many digits a text has behind its point, zeros at its end aside.
-int digits_behind(std::string_view text);
+int fraction_digits(std::string_view text);
 
 std::string decimal_text(Int128 unscaled, int scale);
 

@@ -115,9 +115,9 @@ void take(Fields& fields, std::string_view key, Walk& walk) {
   }
   const Value value = walk.value_here();
   if (key == "repeated" && !value.is_nil()) {
-    const auto* const said = value.get_if<bool>();
-    if (said == nullptr) refuse("repeated is neither true nor false");
-    fields.repeated = *said;
+    const auto* const repeated = value.get_if<bool>();
+    if (repeated == nullptr) refuse("repeated is neither true nor false");
+    fields.repeated = *repeated;
   }
   auto* const place = fields.number_field(key);
   if (place == nullptr || value.is_nil()) return;

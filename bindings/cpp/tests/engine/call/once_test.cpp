@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <latch>
+#include <limits>
 
 #include "engine/runtime.hpp"
 #include "fabric.hpp"
@@ -38,7 +39,7 @@ void send_request(Runtime& client, const std::string& id, const wire::Deadline& 
   wire::encode_request({.request_id = id, .service = "note", .caller = "client", .generation = 1, .deadline = deadline},
                        {}, payload);
   const ByteView one = payload.view();
-  client.links.granted("server")->send({wire::EnvelopeType::spc_request, 0, {&one, 1}, 0});
+  client.links.granted("server")->send({wire::EnvelopeType::spc_request, 0, {&one, 1}});
 }
 
 TEST_F(OnceTest, a_jump_of_the_wall_clock_ends_no_call_on_one_boot_s_4) {
@@ -54,12 +55,24 @@ TEST_F(OnceTest, a_jump_of_the_wall_clock_ends_no_call_on_one_boot_s_4) {
   EXPECT_EQ(noted, 1);
 }
 
+TEST_F(OnceTest, a_deadline_beyond_all_clocks_is_one_that_does_not_end_s_4) {
+  std::atomic<int> noted = 0;
+  Node server("server", root_.options({"client"}));
+  server.serve("note", [&](const Request&) -> Response { return Value(++noted); });
+  const auto client = Runtime::make("client", root_.options());
+  constexpr std::int64_t far = std::numeric_limits<std::int64_t>::max();
+  send_request(*client, "1.77", {far, client->context.registry->observer().boot_id, far});
+  EXPECT_TRUE(eventually([&] { return noted == 1; }));
+  send_request(*client, "1.78", {far, "another", far});
+  EXPECT_TRUE(eventually([&] { return noted == 2; }));
+}
+
 TEST_F(OnceTest, a_large_control_payload_is_refused_and_a_large_request_for_nobody_is_answered_s_11_s_1) {
   Node server("server", root_.options({"client", "other"}));
   const auto client = Runtime::make("client", root_.options());
   const Bytes large = wire::pack(Map{{"requestId", "1"}, {"data", Bytes(8 << 20)}});
   const ByteView one(large);
-  client->links.granted("server")->send({wire::EnvelopeType::heartbeat, 0, {&one, 1}, 0});
+  client->links.granted("server")->send({wire::EnvelopeType::heartbeat, 0, {&one, 1}});
   EXPECT_TRUE(eventually([&] { return counter(server, "rejected_bad_payload") == 1; }));
   Node other("other", root_.options());
   EXPECT_THROW(other.call("server", "absent", {{"data", Bytes(32 << 20)}}), ServiceNotFoundError);

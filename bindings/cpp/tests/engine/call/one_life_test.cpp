@@ -201,7 +201,7 @@ TEST_F(OneLifeTest, a_request_for_an_earlier_life_never_begins_and_is_finished_s
   wire::encode_request(
       {.request_id = "1.1", .service = "note", .caller = "client", .generation = 1, .deadline = deadline}, {}, payload);
   const ByteView one = payload.view();
-  client->links.granted("server")->send({wire::EnvelopeType::spc_request, 0, {&one, 1}, 0});
+  client->links.granted("server")->send({wire::EnvelopeType::spc_request, 0, {&one, 1}});
   first->context.registration->remove();
   const auto next = successor();
   EXPECT_TRUE(eventually([&] { return counter(*next, "requests_for_another_generation") == 1; }));
@@ -228,7 +228,7 @@ TEST_F(OneLifeTest, nothing_runs_for_a_caller_that_is_gone_t_8) {
   Node client("client", root_.options());
   EXPECT_EQ(client.call("server", "note"), Value(1));
   EXPECT_EQ(runs_, 1);
-  server->leave(0);
+  server->leave({});
 }
 
 // --- nodes that start ---

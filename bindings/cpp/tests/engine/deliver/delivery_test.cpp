@@ -133,8 +133,8 @@ TEST_F(DeliveryTest, what_a_program_does_not_take_fills_a_bounded_part_of_its_me
   for (std::size_t n = 0; n < 300; ++n) sender.send("receiver", Value(Bytes((1 << 20) + n)));
   const auto held = [&] { return test::counter(receiver, "messages_received") << 20; };
   EXPECT_TRUE(eventually([&] { return held() >= bound; }));
-  double waited = 0;
-  while (waited < 2 * wire::limits::full_scan_seconds) waited += std::max(other.ping("receiver").count(), 1e-5);
+  Seconds waited(0);
+  while (waited < 2 * wire::limits::full_scan) waited += std::max(other.ping("receiver"), Seconds(10us));
   EXPECT_GE(held(), bound);
   EXPECT_LE(held(), bound + (8 << 20));
   for (std::size_t n = 0; n < 300; ++n) {

@@ -72,7 +72,7 @@ TEST_F(FailuresTest, an_event_that_came_before_its_subscription_is_handled_t_2) 
     handled.count_down();
   });
   handled.wait();
-  node->leave(0);
+  node->leave({});
 }
 
 TEST_F(FailuresTest, a_handler_that_fails_leaves_a_dead_letter_that_can_be_tried_again_s_18) {

@@ -24,7 +24,7 @@ class Opened {
   explicit Opened(std::shared_ptr<engine::Runtime> runtime) : runtime_(std::move(runtime)) { runtime_->start(); }
   Opened(const Opened&) = delete;
   Opened& operator=(const Opened&) = delete;
-  ~Opened() { runtime_->leave(10); }
+  ~Opened() { runtime_->leave(10s); }
 
   void wait_for(const std::string& target) { runtime_->wait_for(target, 10); }
 
@@ -58,7 +58,7 @@ class SegmentNodeTest : public testing::Test {
                          std::uint16_t flags = 0) {
     const auto type = wire::EnvelopeType::message;
     const auto all = static_cast<std::uint16_t>(flags | wire::flag_segment);
-    runtime.links.granted(target)->send({type, all, {&segment, 1}, 0});
+    runtime.links.granted(target)->send({type, all, {&segment, 1}});
   }
 
   // A whole message in bytes.
@@ -193,8 +193,8 @@ TEST_F(SegmentNodeTest, a_payload_that_expires_is_reported_to_who_waits_for_it_g
   const ByteView one(segments[0]);
   const auto flags = static_cast<std::uint16_t>(wire::flag_segment | wire::flag_ack_requested);
   runtime->links.granted("receiver")
-      ->send({wire::EnvelopeType::message, flags, {&one, 1}, 0, false, [&](std::uint64_t sequence) {
-                runtime->calls.track_ack("receiver", sequence, 1e18,
+      ->send({wire::EnvelopeType::message, flags, {&one, 1}, {}, false, [&](std::uint64_t sequence) {
+                runtime->calls.track_ack("receiver", sequence, never,
                                          [&](const core::Outcome& outcome) { told.set_value(outcome); });
               }});
   runtime->workers.ensure_reader();

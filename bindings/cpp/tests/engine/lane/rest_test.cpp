@@ -228,10 +228,10 @@ TEST(Inbox, it_is_listed_again_for_as_long_as_its_filesystem_may_be_late_l_22) {
   std::filesystem::create_directory(path + "/etl");
   std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   fs::Inbox inbox(lane.root.path, "billing", 1, lane.ring);
-  inbox.late_seconds = 3600;
+  inbox.late = 1h;
   EXPECT_EQ(inbox.scan(), std::vector<std::string>{"etl"});
   EXPECT_EQ(inbox.scan(), std::vector<std::string>{"etl"});
-  inbox.late_seconds = 0;
+  inbox.late = 0s;
   EXPECT_TRUE(inbox.scan());
   EXPECT_EQ(inbox.scan(), std::nullopt);
 }
@@ -282,7 +282,7 @@ class UngrantedTest : public RestTest {
     use(lanes);
     lanes.close();
     node.start();
-    node.leave(0);
+    node.leave({});
   }
 
   mutable std::atomic<int> handled_ = 0;
@@ -296,14 +296,14 @@ TEST_F(UngrantedTest, a_message_without_a_grant_is_discarded_at_once_and_no_late
   node->context.policy.allow({"sender"});
   sender.send("receiver", "in time", {.ack = true});
   EXPECT_EQ(handled_, 1);
-  node->leave(0);
+  node->leave({});
 }
 
 TEST_F(UngrantedTest, a_request_without_a_grant_is_answered_at_once_a_6) {
   const auto node = receiver();
   Node sender("sender", root_.options());
   EXPECT_THROW(sender.call("receiver", "echo", {}, {.timeout = Seconds(20)}), AccessDeniedError);
-  node->leave(0);
+  node->leave({});
 }
 
 TEST_F(UngrantedTest, what_lay_there_at_start_waits_for_its_grant_l_21) {
@@ -311,7 +311,7 @@ TEST_F(UngrantedTest, what_lay_there_at_start_waits_for_its_grant_l_21) {
   Node node("receiver", root_.options());
   node.on_message([this](const Message&) { ++handled_; });
   EXPECT_TRUE(eventually([&] { return node.stats().find("lanes")->as<std::int64_t>() == 1; }));
-  std::this_thread::sleep_for(std::chrono::duration<double>(2 * wire::limits::full_scan_seconds));
+  std::this_thread::sleep_for(2 * wire::limits::full_scan);
   EXPECT_EQ(counter(node, "unauthorised"), 0);
   node.allow({"sender"});
   EXPECT_TRUE(eventually([&] { return handled_ == 1; }));
@@ -330,35 +330,36 @@ TEST_F(UngrantedTest, a_lane_that_was_there_waits_for_a_grant_l_21) {
     const std::string source = item.at("source");
     const std::string path = wire::lane_dir(root_.path, "receiver", source);
     if (item.at("there").get<bool>()) std::filesystem::create_directory(path);
-    lanes.list(1000);
+    lanes.list(TimePoint(1000s));
     std::filesystem::create_directory(path);
-    lanes.list(1000);
-    const bool is_opened = lanes.of(wire::node_id(source), 1000 + item.at("seconds").get<double>()) != nullptr;
+    lanes.list(TimePoint(1000s));
+    const bool is_opened =
+        lanes.of(wire::node_id(source), test::instant(1000 + item.at("seconds").get<double>())) != nullptr;
     EXPECT_EQ(is_opened, item.at("opened").get<bool>()) << test::what(item);
     lanes.close();
     std::filesystem::remove_all(path);
   }
   node->start();
-  node->leave(0);
+  node->leave({});
 }
 
 TEST_F(UngrantedTest, what_lay_there_at_start_waits_no_longer_than_the_grace_l_21) {
   leave_a_message();
   with_lanes(*Runtime::make("receiver", root_.options()), [](InboundLanes& lanes) {
     const wire::NodeId sender = wire::node_id("sender");
-    lanes.list(100);
+    lanes.list(TimePoint(100s));
     EXPECT_TRUE(lanes.knows(sender));
-    EXPECT_EQ(lanes.of(sender, 99 + wire::limits::ungranted_lane_grace_seconds), nullptr);
-    EXPECT_NE(lanes.of(sender, 100 + wire::limits::ungranted_lane_grace_seconds), nullptr);
+    EXPECT_EQ(lanes.of(sender, TimePoint(99s) + wire::limits::ungranted_lane_grace), nullptr);
+    EXPECT_NE(lanes.of(sender, TimePoint(100s) + wire::limits::ungranted_lane_grace), nullptr);
   });
 }
 
 TEST_F(UngrantedTest, a_lane_that_came_later_waits_for_nothing_l_21) {
   with_lanes(*Runtime::make("receiver", root_.options({"sender"})), [this](InboundLanes& lanes) {
-    lanes.list(100);
+    lanes.list(TimePoint(100s));
     Node("sender", root_.options()).send("receiver", "hello");
-    lanes.list(100);
-    EXPECT_NE(lanes.of(wire::node_id("sender"), 100), nullptr);
+    lanes.list(TimePoint(100s));
+    EXPECT_NE(lanes.of(wire::node_id("sender"), TimePoint(100s)), nullptr);
   });
 }
 
@@ -394,7 +395,7 @@ class TurnTest : public UngrantedTest {
 
   // Guests that come after the first listing, which each send one text.
   static Guests guests(InboundLanes& lanes, const Runtime& receiver, std::size_t number) {
-    lanes.list(100);
+    lanes.list(TimePoint(100s));
     Guests all;
     for (std::size_t n = 0; n < number; ++n) {
       const std::string name = "guest." + std::to_string(n);
@@ -405,12 +406,12 @@ class TurnTest : public UngrantedTest {
 
   // Reads and finishes what a scan reads, as the protocol does; returns the texts.
   static std::vector<std::string> scan(InboundLanes& lanes, bool everything = false) {
-    static double now = 1000;
+    static TimePoint now(1000s);
     std::vector<std::string> texts;
-    lanes.list(100);
-    lanes.due(100, {}, everything, [&](const engine::InboundLanePtr& lane) {
+    lanes.list(TimePoint(100s));
+    lanes.due(TimePoint(100s), {}, everything, [&](const engine::InboundLanePtr& lane) {
       std::vector<fs::Received> received;
-      lane->read(received, 100, now += 1, true);
+      lane->read(received, 100, now += 1s, true);
       for (const fs::Received& one : received) {
         texts.emplace_back(wire::text(one.payload));
         lane->finish(std::array{one.header.sequence});
@@ -433,7 +434,7 @@ class TurnTest : public UngrantedTest {
   // Opens the lane and scans; on a busy machine that takes longer than a directory cannot tell, and is done again.
   void scan_while_it_cannot_tell(InboundLanes& lanes, const std::string& sender) const {
     EXPECT_TRUE(eventually([&] {
-      lanes.of(wire::node_id(sender), 100);
+      lanes.of(wire::node_id(sender), TimePoint(100s));
       change(sender, still_going_on);
       scan(lanes, true);
       return cannot_tell(sender);

@@ -37,13 +37,13 @@ TEST(OwnCore, a_thread_bound_to_one_core_stays) {
 
 // Polls that bring something, by turns with another or not, at times of a clock of its own.
 struct Turns {
-  double now = 1000;
+  TimePoint now{1000s};
   OwnCore core;
 
   int poll(int times, bool by_turns) {
     int moves = 0;
     for (int at = 0; at < times; ++at) {
-      core.looked(by_turns ? 8e-6 : 1e-6);
+      core.looked(by_turns ? 8us : 1us);
       moves += core.hit(now) ? 1 : 0;
     }
     return moves;
@@ -63,9 +63,9 @@ TEST(OwnCore, between_two_moves_is_a_rest) {
   Turns turns;
   for (int round = 0; round < 10; ++round) {
     EXPECT_EQ(turns.poll(OwnCore::patience, true), 1);
-    turns.now += 0.9 * OwnCore::rest_seconds;
+    turns.now += OwnCore::shortest_rest * 9 / 10;
     EXPECT_EQ(turns.poll(OwnCore::patience, true), 0);
-    turns.now += 0.2 * OwnCore::rest_seconds;
+    turns.now += OwnCore::shortest_rest / 5;
   }
 }
 
@@ -74,7 +74,7 @@ TEST(OwnCore, two_that_left_at_once_do_not_meet_for_ever) {
   int moves_together = 0;
   for (int round = 0; round < 100; ++round) {
     moves_together += one.poll(OwnCore::patience, true) + other.poll(OwnCore::patience, true) == 2 ? 1 : 0;
-    other.now = one.now += OwnCore::rest_seconds / 10;
+    other.now = one.now += OwnCore::shortest_rest / 10;
   }
   EXPECT_EQ(moves_together, 1);
 }

@@ -7,27 +7,27 @@ namespace speed::engine {
 namespace {
 
 TEST(Polling, a_core_taken_away_once_costs_little_and_a_crowd_is_left_alone) {
-  Polling polling(0.0001);
-  double now = 1000;
+  Polling polling(100us);
+  TimePoint now(1000s);
   const auto rest = [&] {
-    EXPECT_TRUE(polling.is_crowded(0.01, now));
-    double rested = 0;
-    for (; !polling.pays(now + rested); rested += 0.0001) {
+    EXPECT_TRUE(polling.is_crowded(10ms, now));
+    Duration rested{};
+    for (; !polling.pays(now + rested); rested += 100us) {
     }
     return rested;
   };
-  double last = 0;
+  Duration last{};
   for (int taken = 0; taken < 12; ++taken) {
-    const double rested = rest();
+    const Duration rested = rest();
     EXPECT_GE(rested, last);
     now += last = rested;
   }
-  EXPECT_GT(last, 0.04);
+  EXPECT_GT(last, 40ms);
   for (int hits = 0; hits < 100; ++hits) polling.hit();
-  EXPECT_LT(rest(), 0.001);
+  EXPECT_LT(rest(), 1ms);
   rest();
-  now += 1;
-  EXPECT_LT(rest(), 0.001);
+  now += 1s;
+  EXPECT_LT(rest(), 1ms);
 }
 
 }  // namespace

@@ -123,15 +123,15 @@ TEST_F(KeySourceTest, a_scan_leaves_no_cursor_behind_that_only_a_retired_key_ope
   std::vector<Received> received;
   {
     const auto reader = lane.reader();
-    reader->read(received, test::OneLane::most, 0, true);
+    reader->read(received, test::OneLane::most, TimePoint(0s), true);
     ASSERT_EQ(received.size(), 1U);
     reader->finish(received[0].header.sequence, false);
     lane.ring.take({new_, wire::Key{}});
-    reader->read(received, test::OneLane::most, 1, true);
+    reader->read(received, test::OneLane::most, TimePoint(1s), true);
   }
   lane.ring.take({new_});
   const auto again = lane.reader(2);
-  again->read(received, test::OneLane::most, 2, true);
+  again->read(received, test::OneLane::most, TimePoint(2s), true);
   EXPECT_TRUE(received.empty());
   EXPECT_TRUE(again->counts().empty());
 }

@@ -56,9 +56,9 @@ TEST(LaneOfFiles, no_file_is_passed_over_because_a_listing_lacks_it_l_17) {
   for (const char* text : {"one", "two", "three", "four"}) sender.send(text);
   auto died = lane.reader();
   std::vector<fs::Received> received;
-  died->read(received, 1, 1, false);
+  died->read(received, 1, TimePoint(1s), false);
   died->finish(received.at(0).header.sequence, false);
-  died->read(received, 1, 2, false);  // from the second file: the cursor is at its beginning
+  died->read(received, 1, TimePoint(2s), false);  // from the second file: the cursor is at its beginning
   died.reset();
   const auto aside = [&](std::uint32_t number) { return lane.root.path + "/aside-" + std::to_string(number); };
   for (const std::uint32_t number : {2U, 3U}) std::filesystem::rename(lane.file(number), aside(number));
@@ -105,7 +105,7 @@ TEST(LaneOfFiles, a_giant_is_read_in_turns_between_which_other_lanes_have_theirs
   const auto reader = lane.reader();
   std::vector<fs::Received> received;
   int turns = 1;
-  while (reader->read(received, 1, 1000, false) && received.empty()) ++turns;
+  while (reader->read(received, 1, TimePoint(1000s), false) && received.empty()) ++turns;
   EXPECT_EQ(turns, 4) << "slices of 4 MiB";
   ASSERT_EQ(received.size(), 1U);
   EXPECT_EQ(wire::text(received[0].payload), std::string(13 << 20, 'a'));
@@ -119,11 +119,11 @@ TEST(LaneOfFiles, a_giant_outlives_the_next_reads_where_it_is_kept) {
   sender.send(std::string(100'000, 'b'));
   const auto reader = lane.reader();
   std::vector<fs::Received> received;
-  while (reader->read(received, 1, 1000, true) && received.empty()) continue;
+  while (reader->read(received, 1, TimePoint(1000s), true) && received.empty()) continue;
   ASSERT_EQ(received.size(), 1U);
   const wire::KeptBytes giant = fs::kept(received[0]);
   EXPECT_EQ(giant.bytes.data(), received[0].payload.data()) << "was copied";
-  reader->read(received, 1, 1001, true);
+  reader->read(received, 1, TimePoint(1001s), true);
   EXPECT_EQ(wire::text(received[0].payload), std::string(100'000, 'b'));
   EXPECT_EQ(wire::text(giant.bytes), std::string(5 << 20, 'a'));
 }

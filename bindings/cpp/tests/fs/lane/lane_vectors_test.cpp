@@ -5,6 +5,7 @@
 
 #include "fs/lane/lane_writer.hpp"
 #include "fs/registry/root.hpp"
+#include "fs/slot/slot_writer.hpp"
 #include "one_lane.hpp"
 #include "speed/error.hpp"
 #include "vectors.hpp"
@@ -144,6 +145,30 @@ TEST(SendingVectors, a_sender_finds_the_room_that_the_contract_leaves_l_6) {
     const wire::LaneKeys keys = ring.lane_keys(wire::node_id("analytics"), wire::node_id("billing"));
     LaneWriter writer(root.path, "analytics", "billing", 3, keys, settings);
     EXPECT_EQ(writer.has_room(item.at("size")), item.at("room").get<bool>()) << test::what(item);
+  }
+}
+
+// Sizes that are powers of two tell which slots are in use.
+TEST(SendingVectors, a_sender_uses_the_slots_again_that_the_receiver_is_done_with_l_29) {
+  const Json vectors = test::vectors("sending");
+  const wire::Keyring ring{{test::block_of<32>(vectors.at("key"))}};
+  const std::vector<wire::Key> keys = ring.lane_keys(wire::node_id("analytics"), wire::node_id("billing")).now();
+  for (const Json& item : vectors.at("free")) {
+    const test::TestRoot root;
+    const Fd lane = open_directory(root.path);
+    SlotWriter slots(1);
+    std::uint64_t used = 0;
+    for (const Json& slot : item.at("slots")) {
+      const auto number = slot.at(0).get<std::uint32_t>();
+      wire::SlotPieces pieces({number, std::uint64_t{256} << number, {}}, wire::Aead::Direction::seal);
+      ASSERT_EQ(slots.take(lane.get(), pieces, 1 << 20), number);
+      slots.use(number, test::number_of(slot.at(4)));
+      slots.write(lane.get(), number, pieces, Bytes(std::size_t{256} << number), false);
+      const auto usable = item.at("free").get<std::vector<std::uint32_t>>();
+      if (std::ranges::find(usable, number) == usable.end()) used += pieces.slot_bytes();
+    }
+    slots.commit(wire::decode_cursor(test::bytes_of(item.at("cursor")), keys));
+    EXPECT_EQ(slots.bytes(), used) << test::what(item);
   }
 }
 

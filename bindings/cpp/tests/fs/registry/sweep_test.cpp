@@ -139,9 +139,9 @@ TEST_F(SweepTest, those_who_raise_it_at_once_lose_nothing_r_24) {
 }
 
 TEST_F(SweepTest, a_lock_that_another_holds_is_waited_for_and_then_told_r_24) {
-  const auto held = Lock::take(wire::floor_lock_path(root_.path), 0);
+  const auto held = Lock::take(wire::floor_lock_path(root_.path), 0s);
   ASSERT_TRUE(held);
-  EXPECT_THROW(raise_floor(root_.path, "worker", 7, ring_, 0.01), StorageError);
+  EXPECT_THROW(raise_floor(root_.path, "worker", 7, ring_, 10ms), StorageError);
   EXPECT_EQ(floor(), 0U);
 }
 
@@ -307,7 +307,7 @@ TEST_F(SweepTest, who_starts_waits_for_a_sweeper_and_then_begins_r_5) {
 TEST_F(SweepTest, a_sweeper_that_does_not_end_is_not_pushed_aside_r_5) {
   const Hold hold(registry_, "worker");
   const Claimant claimant{.identity = registry_.observer(), .lease_ms = 30'000};
-  EXPECT_THROW(win(registry_, "worker", claimant, {.sweep_seconds = 0.02}), NameTakenError);
+  EXPECT_THROW(win(registry_, "worker", claimant, {.sweep_timeout = 20ms}), NameTakenError);
   EXPECT_THROW(Hold(registry_, "worker"), NameTakenError);
 }
 
@@ -385,7 +385,7 @@ TEST_F(SweepTest, entries_that_nobody_writes_any_more_are_not_counted_as_live_r_
   const auto dead = registered("dead");
   const std::filesystem::path entry = wire::entry_path(root_.path, "dead");
   std::filesystem::last_write_time(entry, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
-  EXPECT_EQ(written_within(registry_, 30), 1U);
+  EXPECT_EQ(written_within(registry_, 30s), 1U);
 }
 
 TEST_F(SweepTest, the_lane_of_a_sender_that_may_come_back_stays_l_27) {

@@ -16,8 +16,8 @@ namespace {
 using segment::Segment;
 
 constexpr std::size_t segment_size = 3 * (32 << 10) + 64;  // some blocks and a bit
-constexpr double begun = 100;
-constexpr double received = 101;
+constexpr WallTime begun(100s);
+constexpr WallTime received(101s);
 
 wire::Key counting_key(std::size_t first) {
   wire::Key key;
@@ -103,7 +103,7 @@ TEST_F(SegmentStoreTest, saving_a_segment_twice_changes_nothing) {
 
 TEST_F(SegmentStoreTest, a_delivery_is_remembered_and_its_segments_are_gone) {
   keep({0, 1, 2});
-  store_->complete({head_.key, 102}, {});
+  store_->complete({head_.key, WallTime(102s)}, {});
   open();
   const auto contents = store_->load();
   EXPECT_TRUE(contents.payloads.empty());
@@ -118,7 +118,7 @@ TEST_F(SegmentStoreTest, a_delivery_is_remembered_and_its_segments_are_gone) {
 
 TEST_F(SegmentStoreTest, neither_hash_nor_sender_nor_bytes_lie_on_the_disk) {
   keep({0, 1});
-  store_->complete({{"somebody", 1, {}}, 5}, {});
+  store_->complete({{"somebody", 1, {}}, WallTime(5s)}, {});
   store_->close();
   for (const auto& path : files()) {
     std::ifstream file(path, std::ios::binary);

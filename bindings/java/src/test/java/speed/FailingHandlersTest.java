@@ -87,6 +87,7 @@ class FailingHandlersTest extends TwoNodes {
         for (long until = System.nanoTime() + SOON.toNanos(); !letters().isEmpty(); Thread.onSpinWait()) {
             assertTrue(System.nanoTime() < until, () -> "it is still there");
         }
+        assertEquals(1, count("dead_letters_tried_again"));
     }
 
     @Test

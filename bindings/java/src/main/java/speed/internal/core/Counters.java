@@ -23,7 +23,6 @@ public final class Counters {
     public static final String DEAD_LETTERS_WITHOUT_ROOM = "dead_letters_without_room";
     public static final String DELIVERIES_DAMAGED = "deliveries_damaged";
     public static final String DELIVERIES_FAILED = "deliveries_failed";
-    public static final String DELIVERIES_UNWRITTEN = "deliveries_unwritten";
     public static final String DISPATCH_FAILURES = "dispatch_failures";
     public static final String DUPLICATES = "duplicates";
     public static final String EVENTS_REPORTED_REFUSED = "events_reported_refused";

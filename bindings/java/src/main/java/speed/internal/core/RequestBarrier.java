@@ -35,7 +35,7 @@ public final class RequestBarrier {
             return false;
         }
         List<Waiting> those = waiting.computeIfAbsent(sender, none -> new ArrayList<>());
-        return those.size() < Limits.MAX_BEHIND && those.add(new Waiting(new HashSet<>(before), task));
+        return those.size() < Limits.MAX_DEFERRED_CONTROLS && those.add(new Waiting(new HashSet<>(before), task));
     }
 
     /** A request is known now, or given up; returns what waited for it alone, in its order. */

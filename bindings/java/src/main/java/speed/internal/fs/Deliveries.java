@@ -86,7 +86,7 @@ final class Deliveries {
                         .forEach(files::removeDeliveries);
             }
         } catch (PosixException error) {
-            counts.count(Counters.DELIVERIES_UNWRITTEN);
+            counts.count(Counters.DELIVERIES_FAILED);
         }
     }
 }

@@ -9,6 +9,7 @@ import java.nio.file.WatchService;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import speed.errors.StorageException;
+import speed.internal.core.Counters;
 import speed.internal.core.Log;
 import speed.internal.core.RegistryView;
 import speed.internal.wire.Names;
@@ -24,6 +25,7 @@ public final class RegistryWatch {
 
     private final Registry registry;
     private final Consumer<RegistryView.Event> changed;
+    private final Consumer<String> counts;
     private final RegistryView view = new RegistryView();
     private final WatchService hints;
     private final Thread thread;
@@ -32,15 +34,19 @@ public final class RegistryWatch {
      * Sets the watch, takes the first reading without telling of it, starts the thread; StorageException where the
      * registry cannot be listed. Later the last reading counts while that fails.
      */
-    public RegistryWatch(Registry registry, String threadName, Consumer<RegistryView.Event> changed) {
+    public RegistryWatch(Registry registry, String threadName, Consumer<RegistryView.Event> changed, Consumer<String> counts) {
         this.registry = registry;
         this.changed = changed;
+        this.counts = counts;
         hints = watch(Names.registryDirectory(registry.root()));
         try {
             view.update(registry.surelyLiveEntries());
         } catch (StorageException unseen) {
             close(hints);
             throw unseen;
+        }
+        if (hints == null) {
+            counts.accept(Counters.REGISTRY_POLLED);
         }
         thread = new Thread(this::run, threadName);
         thread.setDaemon(true);
@@ -66,6 +72,7 @@ public final class RegistryWatch {
             try {
                 view.update(registry.surelyLiveEntries()).forEach(changed);
             } catch (StorageException unseen) {
+                counts.accept(Counters.REGISTRY_UNLISTED);
                 LOG.warn("what was seen last counts until the next look: {}", unseen.getMessage());
             } catch (RuntimeException error) {
                 LOG.error("reading the registry failed", error);

@@ -30,7 +30,7 @@ public final class Limits {
     public static final int MAX_ERROR_CHARACTERS = 2000;
     public static final int MAX_DETAILS_BYTES = 65_536;
     public static final int MAX_WITHDRAWN_IDS = 64;
-    public static final int MAX_BEHIND = 64;
+    public static final int MAX_DEFERRED_CONTROLS = 64;
     public static final int MAX_BLOCKED_WORKERS = 64;
     public static final int MAX_KEYS = 16;
     public static final int MAX_LINKS = 40;

@@ -47,11 +47,11 @@ class RequestBarrierTest {
     @Test
     void onlySoMuchWaitsOfOneSender() {
         Object ticket = barrier.begin("analytics");
-        for (int number = 0; number < Limits.MAX_BEHIND; number++) {
+        for (int number = 0; number < Limits.MAX_DEFERRED_CONTROLS; number++) {
             assertTrue(await("one"));
         }
         assertFalse(await("too many"));
         end(ticket);
-        assertEquals(Limits.MAX_BEHIND, done.size());
+        assertEquals(Limits.MAX_DEFERRED_CONTROLS, done.size());
     }
 }

@@ -15,6 +15,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 import speed.errors.LeaseLostException;
+import speed.internal.core.LaneProgress.Position;
 import speed.internal.wire.Contract;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.Json;
@@ -22,6 +23,7 @@ import speed.internal.wire.Keyring;
 import speed.internal.wire.LaneMac;
 import speed.internal.wire.Names.LaneFile;
 import speed.internal.wire.NodeId;
+import speed.internal.wire.SlotPieces;
 
 /** L-12 to L-18: what every receiver makes of a lane that it finds. */
 class LaneVectorsTest {
@@ -93,6 +95,32 @@ class LaneVectorsTest {
             LaneWriter writer = new LaneWriter(root.toString(), source, target, 3, mac, manner);
             assertEquals(one.get("room"), writer.hasRoom(one.number("size")));
             writer.close();
+        });
+    }
+
+    /** L-29. Sizes that are powers of two tell which slots are in use. */
+    @TestFactory
+    Stream<DynamicTest> aSenderUsesTheSlotsAgainThatTheReceiverIsDoneWith() {
+        return Contract.vectors("sending").each("free", one -> {
+            Path lane = Files.createDirectory(home.resolve(Integer.toString(++cases)));
+            SlotWriter slots = new SlotWriter(1, false);
+            List<?> free = (List<?>) one.get("free");
+            long used = 0;
+            try (Directory directory = Directory.open(lane.toString())) {
+                for (Object row : (List<?>) one.get("slots")) {
+                    List<?> stated = (List<?>) row;
+                    SlotPieces pieces = new SlotPieces(new byte[32], 256 << (long) stated.get(0));
+                    try (SlotWriter.Slot slot = slots.take(directory, pieces.slotBytes(), 1 << 20)) {
+                        assertEquals(stated.get(0), (long) slot.number());
+                        LaneFile file = new LaneFile(((Long) stated.get(1)).intValue(), ((Long) stated.get(2)).intValue());
+                        long sequence = HexFormat.fromHexDigitsToLong((String) stated.get(4));
+                        slots.use(slot, sequence, new Position(file, (Long) stated.get(3)));
+                    }
+                    used += free.contains(stated.get(0)) ? 0 : pieces.slotBytes();
+                }
+            }
+            slots.commit(Cursor.decode(HexFormat.of().parseHex(one.text("cursor")), mac));
+            assertEquals(used, slots.bytes());
         });
     }
 

@@ -29,6 +29,7 @@ import speed.errors.LeaseLostException;
 import speed.errors.NameTakenException;
 import speed.errors.SpeedException;
 import speed.errors.StorageException;
+import speed.internal.core.Counters;
 import speed.internal.core.RegistryView;
 import speed.internal.fs.Registry.EntryFile;
 import speed.internal.wire.Entry;
@@ -213,7 +214,8 @@ class RegistryFaultsTest {
     void aWatchKeepsWhatItSawWhileTheRegistryCannotBeListed() throws Exception {
         Registration live = register();
         BlockingQueue<RegistryView.Event> events = new LinkedBlockingQueue<>();
-        RegistryWatch watch = new RegistryWatch(registry, "watching", events::add);
+        BlockingQueue<String> counted = new LinkedBlockingQueue<>();
+        RegistryWatch watch = new RegistryWatch(registry, "watching", events::add, counted::add);
         CountDownLatch twice = new CountDownLatch(2); // what the first look brought is known when the second begins
         BooleanSupplier looked = () -> {
             twice.countDown();
@@ -221,6 +223,7 @@ class RegistryFaultsTest {
         };
         FailingCall.during("getdents64", PosixException.EMFILE, looked, () -> assertTrue(waited(twice)));
         assertNull(events.peek());
+        assertEquals(Counters.REGISTRY_UNLISTED, counted.poll());
         live.remove();
         assertEquals(
                 RegistryView.Kind.LEFT, events.poll(SECONDS, TimeUnit.SECONDS).kind());

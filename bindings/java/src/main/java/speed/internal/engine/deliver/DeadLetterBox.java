@@ -2,6 +2,7 @@ package speed.internal.engine.deliver;
 
 import java.util.List;
 import speed.errors.SpeedException;
+import speed.errors.StorageException;
 import speed.internal.GuardedBy;
 import speed.internal.core.Counters;
 import speed.internal.core.LaneProgress.Token;
@@ -48,7 +49,7 @@ public final class DeadLetterBox {
             return letters.move(again.number, DeadLetters.TRYING, DeadLetters.LETTER);
         }
         try {
-            return letters.add(
+            boolean kept = letters.add(
                     new DeadLetter(
                             header.type().name(),
                             arrival.source(),
@@ -60,6 +61,10 @@ public final class DeadLetterBox {
                             System.currentTimeMillis(),
                             whole.size()),
                     (from, into) -> whole.read(from, into, 0, into.length));
+            if (!kept) {
+                context.stats.count(Counters.DEAD_LETTERS_WITHOUT_ROOM);
+            }
+            return kept;
         } catch (SpeedException failure) {
             context.stats.count(Counters.DEAD_LETTERS_UNWRITTEN);
             LOG.warn("a dead letter could not be written: {}", failure.getMessage());
@@ -82,8 +87,10 @@ public final class DeadLetterBox {
         try {
             if (!started) {
                 started = true;
-                letters.numbers(DeadLetters.TRYING)
-                        .forEach(number -> letters.move(number, DeadLetters.TRYING, DeadLetters.LETTER));
+                for (int number : letters.numbers(DeadLetters.TRYING)) {
+                    context.stats.count(Counters.DEAD_LETTERS_UNFINISHED);
+                    letters.move(number, DeadLetters.TRYING, DeadLetters.LETTER);
+                }
             }
             for (int number : letters.numbers(DeadLetters.RETRY)) {
                 if (letters.move(number, DeadLetters.RETRY, DeadLetters.TRYING)) {
@@ -112,7 +119,9 @@ public final class DeadLetterBox {
                     new Letter(number, known.source()),
                     new Received(header, opened.payload(), true, false, null),
                     Arrival.Content.of(opened.payload()));
+            context.stats.count(Counters.DEAD_LETTERS_TRIED_AGAIN);
         } catch (SpeedException damaged) {
+            context.stats.count(Counters.DEAD_LETTERS_UNREAD);
             LOG.warn("dead letter {} cannot be tried again: {}", number, damaged.getMessage());
             letters.move(number, DeadLetters.TRYING, DeadLetters.LETTER);
         }
@@ -142,7 +151,12 @@ public final class DeadLetterBox {
         @Override
         public boolean finish(List<Token> tokens) {
             synchronized (DeadLetterBox.this) {
-                return letters.remove(number, DeadLetters.TRYING);
+                try {
+                    return letters.remove(number, DeadLetters.TRYING);
+                } catch (StorageException failure) {
+                    context.stats.count(Counters.DEAD_LETTERS_UNFINISHED);
+                    return false;
+                }
             }
         }
 

@@ -59,7 +59,6 @@ public final class Failures {
             context.stats.count(Counters.DEAD_LETTERS);
             lines.warn(LOG, "a message of {} is a dead letter now: {}", arrival.source(), text);
         } else {
-            context.stats.count(Counters.DEAD_LETTERS_WITHOUT_ROOM);
             lines.warn(
                     LOG,
                     "there is no room for a dead letter of {}: it is tried again, see `speed dead list`",

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.LongConsumer;
 import speed.errors.PayloadTooLargeException;
+import speed.internal.core.Counters;
 import speed.internal.core.PendingCalls.Call;
 import speed.internal.core.PendingCalls.SequenceKey;
 import speed.internal.engine.Context;
@@ -65,7 +66,8 @@ public final class LargeSender {
             };
             for (Segment segment : segments(link, source)) {
                 if (answer.isGiven()) {
-                    break; // the receiver has given it up
+                    context.stats.count(Counters.PAYLOADS_GIVEN_UP);
+                    break;
                 }
                 Load load = load(type, EnvelopeType.ACK_REQUESTED, segment, options);
                 pool.blocking(() -> link.send(load, track));

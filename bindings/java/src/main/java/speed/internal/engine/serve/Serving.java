@@ -292,6 +292,7 @@ public final class Serving {
     /** Commits a request before it begins, so that it runs at most once; false if it must not begin. */
     private boolean commit(AcceptedRequest accepted, boolean isIdempotent) {
         if (!isIdempotent && (accepted.uncertain || accepted.head.repeated())) {
+            context.stats.count(Counters.REQUESTS_IN_DOUBT);
             answer(
                     accepted,
                     Response.error(
@@ -309,6 +310,9 @@ public final class Serving {
             AcceptedRequest.Place failed = place;
             place = pool.blocking(() -> accepted.awaitAnother(failed)); // its lane is opened again
             written = place.lane().begin(place.token(), isIdempotent);
+        }
+        if (written != Beginning.WRITTEN) {
+            context.stats.count(Counters.REQUESTS_NOT_BEGUN);
         }
         switch (written) {
             case WRITTEN -> {
