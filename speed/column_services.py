@@ -37,7 +37,8 @@ from speed.errors import (
     InvalidArgumentsError,
     UnserialisableError,
 )
-from speed.wire.column import Column, RowMisfit, from_values
+from speed.wire.cells import RowMisfit, from_values
+from speed.wire.column import Column
 from speed.wire.value import plain
 
 

@@ -15,7 +15,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from speed.errors import UnserialisableError
-from speed.wire.column import WIDTHS, Column, RowMisfit, bit_bytes, from_values, is_present, to_values
+from speed.wire.cells import RowMisfit, from_values, is_present, to_values
+from speed.wire.column import WIDTHS, Column, bit_bytes
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,21 +10,8 @@ from typing import Any
 import msgpack
 
 from scripts.vectors.payloads import tagged
-from speed.wire.column import (
-    BINARY,
-    BOOL,
-    DATE,
-    DECIMAL,
-    FLOAT64,
-    INT64,
-    LIST,
-    MAP,
-    MONTHS,
-    STRUCT,
-    TIMESTAMP,
-    UTF8,
-    from_values,
-)
+from speed.wire.cells import from_values
+from speed.wire.column import BINARY, BOOL, DATE, DECIMAL, FLOAT64, INT64, LIST, MAP, MONTHS, STRUCT, TIMESTAMP, UTF8
 from speed.wire.limits import COLUMN_EXTENSION, MAX_COLUMN_DEPTH
 from speed.wire.value import pack as pack_value
 

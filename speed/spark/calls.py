@@ -28,7 +28,8 @@ from speed.errors import (
     UnserialisableError,
 )
 from speed.spark.nodes import CallSettings, LiveNodes, Targets, check_columns
-from speed.wire.column import Column, RowMisfit
+from speed.wire.cells import RowMisfit
+from speed.wire.column import Column
 from speed.wire.entry import Entry
 
 if TYPE_CHECKING:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import sys
 import threading
 import uuid
 import weakref
@@ -56,39 +53,6 @@ class AddCounts(AccumulatorParam):  # type: ignore[type-arg, misc, unused-ignore
     def addInPlace(self, value1: Counts, value2: Counts) -> Counts:  # noqa: N802 - Spark's name
         """The sum of both."""
         return value1 + value2
-
-
-# The Python of Spark's workers, where they run on the driver's machine.
-
-_SECONDS = 60.0
-"""For an interpreter to start and import pyarrow; one that takes longer is left to Spark."""
-
-
-def check_interpreter(master: str, python: str) -> None:
-    """Say before a job what the workers of a local master lack: Spark's own error does not say where, nor what to do.
-
-    Workers run ``python``, by default the ``python3`` of the PATH. In a program that was started by its environment's
-    interpreter without activating it, that is another one.
-
-    Raises ConfigurationError.
-    """
-    found = shutil.which(python)
-    if not master.startswith("local") or found is None or _is_this(found):
-        return
-    try:
-        run = subprocess.run([found, "-c", "import pyarrow"], check=False, capture_output=True, timeout=_SECONDS)
-    except (OSError, subprocess.TimeoutExpired):
-        return
-    if run.returncode != 0:
-        raise ConfigurationError(
-            f"the Python of Spark's workers, {found}, cannot import pyarrow: set PYSPARK_PYTHON to one that can, "
-            f"such as {sys.executable}, before the session starts"
-        )
-
-
-def _is_this(python: str) -> bool:
-    """Whether it lies beside the interpreter that runs: links of a virtual environment are not followed."""
-    return os.path.dirname(os.path.abspath(python)) == os.path.dirname(os.path.abspath(sys.executable))
 
 
 # The columns that go to a service and those that it promises: what can be said about them before a job runs.
@@ -272,7 +236,7 @@ class Speed:
         self._path = None if path is None else paths.checked(path)
         self._bridge: Any = None
         if context is not None:
-            check_interpreter(context.master, context.pythonExec)
+            paths.check_interpreter(context.master, context.pythonExec)
         self._spark = spark
         self._own = known_from(executors, None if context is None else context.master)
         self._root_is_given = root is not None

@@ -18,7 +18,7 @@ from speed.daemon.config import ConfigFileError, Mistake
 from speed.errors import ApplicationError, Execution, SpeedError, WireError
 from speed.spark.source.scan import BatchRowError
 from speed.topics.storage import DamagedMessagesError
-from speed.wire.column import RowMisfit
+from speed.wire.cells import RowMisfit
 
 PARTS_THAT_RUN = ("__main__", "bench_server")
 EXAMPLES: dict[type[SpeedError], Callable[[], SpeedError]] = {

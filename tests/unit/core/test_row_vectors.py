@@ -10,7 +10,8 @@ import pytest
 
 from speed.column_services import by_row
 from speed.core.services import Request, Response, run
-from speed.wire.column import Column, from_values
+from speed.wire.cells import from_values
+from speed.wire.column import Column
 from tests.vectors import case_name, load, value_of
 
 ROWS = load("rows")

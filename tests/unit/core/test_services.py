@@ -29,7 +29,8 @@ from speed.errors import (
     ServiceNotFoundError,
     UnserialisableError,
 )
-from speed.wire.column import Column, from_values
+from speed.wire.cells import from_values
+from speed.wire.column import Column
 from speed.wire.value import plain
 
 

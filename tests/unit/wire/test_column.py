@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from speed.errors import UnserialisableError, WireError
 from speed.wire import column
-from speed.wire.column import KINDS, Column, RowMisfit, from_values, is_present, to_values
+from speed.wire.cells import RowMisfit, from_values, is_present, to_values
+from speed.wire.column import KINDS, Column
 from speed.wire.value import pack, unpack
 from tests.vectors import case_name, load, value_of
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from speed.errors import UnserialisableError, WireError
 from speed.wire import spc
-from speed.wire.column import Column, from_values
+from speed.wire.cells import from_values
+from speed.wire.column import Column
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.value import pack, unpack
 from tests.vectors import case_name, load, value_of
