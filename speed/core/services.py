@@ -356,15 +356,14 @@ class ServiceRegistry:
 
     def descriptions(self, caller: str, most_bytes: int) -> list[Mapping[str, Any]]:
         """Of the services that ``caller`` may call, within ``most_bytes``: the last may lack their schemas (S-26)."""
-        found, left = [], most_bytes
-        for name in self.names(caller):
-            row = self._services.get(name)
-            if row is None:
-                continue  # taken back meanwhile
-            size = len(pack(row.description))
-            is_brief = size > left
-            left -= 0 if is_brief else size
-            found.append(brief(row.description) if is_brief else row.description)
+        rows = map(self._services.get, self.names(caller))
+        whole = [row.description for row in rows if row is not None]  # what was taken back meanwhile is not there
+        left = most_bytes - sum(len(pack(brief(one))) for one in whole)
+        found: list[Mapping[str, Any]] = []
+        for one in whole:
+            size = len(pack(one)) - len(pack(brief(one)))
+            found.append(one if size <= left else brief(one))
+            left -= size if size <= left else 0
         return found
 
     def find(self, name: str, caller: str) -> Registered | Response:

@@ -95,7 +95,7 @@ def test_descriptions_are_bounded(node: Make, engine: str) -> None:
         listed = list(fields)[: 100 if number else None]
         exec(f"def service({', '.join(f'{name}: int = 0' for name in listed)}) -> int: return 1", namespace)
         server.register(f"s{number:03}", namespace["service"])
-    described = caller.describe("server")
+    described = caller.describe("server", timeout=60)
     assert len(described) == 120
     assert described[0].parameters is None  # more than one description may have
     assert described[1].parameters is not None

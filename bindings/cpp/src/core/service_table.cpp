@@ -95,25 +95,33 @@ std::vector<std::string> ServiceTable::names(const std::string& caller) const {
 }
 
 Array ServiceTable::descriptions(const std::string& caller, std::size_t most_bytes) const {
-  const MutexLock guard(lock_);
-  Array described;
+  struct Described {
+    Map whole, brief;
+    std::size_t brief_bytes;
+  };
+  std::vector<Described> all;
   std::size_t bytes = 0;
-  for (const auto& [name, row] : rows_) {
-    if (!row.allows(caller)) continue;
-    Map description = row.description;
-    if (description.empty()) description = ServiceDescription().as_map(name, row.idempotent);
-    const std::size_t size = wire::pack(description).size();
-    if (bytes + size > most_bytes) {
+  {
+    const MutexLock guard(lock_);
+    for (const auto& [name, row] : rows_) {
+      if (!row.allows(caller)) continue;
+      Map whole = row.description.empty() ? ServiceDescription().as_map(name, row.idempotent) : row.description;
       Map brief;
-      for (const Member& member : description) {
+      for (const Member& member : whole) {
         const auto key = member.key.as<std::string>();
         if (key != "parameters" && key != "result") brief.set(key, member.value);
       }
-      description = std::move(brief);
-    } else {
+      const std::size_t size = wire::pack(brief).size();
       bytes += size;
+      all.push_back({std::move(whole), std::move(brief), size});
     }
-    described.emplace_back(std::move(description));
+  }
+  Array described;
+  for (Described& one : all) {
+    const std::size_t more = wire::pack(one.whole).size() - one.brief_bytes;
+    const bool fits = bytes + more <= most_bytes;
+    if (fits) bytes += more;
+    described.emplace_back(fits ? std::move(one.whole) : std::move(one.brief));
   }
   return described;
 }

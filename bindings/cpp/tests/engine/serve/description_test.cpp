@@ -15,13 +15,12 @@ class DescriptionTest : public testing::Test {
   void serve_total() {
     ServiceDescription total("Adds up what items cost.", "2");
     total.parameter<std::vector<double>>("items").optional_parameter<std::string>("currency").result<double>();
-    billing_.serve(
-        "total",
-        [this](const Request&) {
-          ++runs_;
-          return 1;
-        },
-        {.idempotent = true, .description = total});
+    billing_.serve("total",
+                   [this](const Request&) {
+                     ++runs_;
+                     return 1;
+                   },
+                   {.idempotent = true, .description = total});
   }
 
   InvalidArgumentsError refused(const Map& arguments) {

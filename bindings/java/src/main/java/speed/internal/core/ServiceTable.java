@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.ConcurrentHashMap;
@@ -76,23 +77,29 @@ public final class ServiceTable {
      * @param mostBytes of the answer: what does not fit stands there without its parameters and its result
      */
     public List<Map<String, Object>> descriptions(String caller, int mostBytes) {
+        List<Map<String, Object>> whole = names(caller).stream()
+                .map(rows::get)
+                .filter(Objects::nonNull) // what was taken back meanwhile is not there
+                .map(Row::description)
+                .toList();
+        int left = mostBytes - whole.stream().mapToInt(one -> size(brief(one))).sum();
         List<Map<String, Object>> described = new ArrayList<>();
-        int left = mostBytes;
-        for (String name : names(caller)) {
-            Row row = rows.get(name);
-            if (row == null) {
-                continue; // taken back meanwhile
-            }
-            int size = Values.encode(row.description, "description").length;
-            Map<String, Object> told = new LinkedHashMap<>(row.description);
-            if (size > left) {
-                told.keySet().removeAll(SCHEMAS);
-            } else {
-                left -= size;
-            }
-            described.add(told);
+        for (Map<String, Object> one : whole) {
+            int more = size(one) - size(brief(one));
+            described.add(more <= left ? one : brief(one));
+            left -= more <= left ? more : 0;
         }
         return described;
+    }
+
+    private static Map<String, Object> brief(Map<String, Object> description) {
+        Map<String, Object> brief = new LinkedHashMap<>(description);
+        brief.keySet().removeAll(SCHEMAS);
+        return brief;
+    }
+
+    private static int size(Map<String, Object> description) {
+        return Values.encode(description, "description").length;
     }
 
     /** Removes a service. */
