@@ -174,6 +174,7 @@ def another_jar(directory: Path, minor: str) -> str:
     return str(made)
 
 
+@pytest.mark.usefixtures("rows")  # else the JVM would begin with that jar, for all tests of this process
 def test_a_jar_beside_another_is_told_with_the_places_of_both(
     spark_sessions: Sessions, module_root: str, tmp_path: Path
 ) -> None:
