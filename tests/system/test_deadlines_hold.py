@@ -169,7 +169,12 @@ def test_an_odd_answer_to_a_question_is_a_wire_error(
     billing, analytics = pair
     dispatch = parts_of(billing).dispatch
     monkeypatch.setattr(dispatch, "_answer", lambda *_: answer if answer is not None else [])
-    verbs = {"INFO": analytics.info, "SERVICES": analytics.services, "STATS": analytics.stats}
+    verbs = {
+        "INFO": analytics.info,
+        "SERVICES": analytics.services,
+        "STATS": analytics.stats,
+        "DESCRIBE": analytics.describe,
+    }
     with pytest.raises(speed.WireError, match="BAD_PAYLOAD"):
         verbs[operation]("billing", timeout=PATIENCE)
 

@@ -32,7 +32,7 @@ def verbs(kind: Any) -> set[str]:
 
 
 def test_the_asyncio_face_has_every_verb_of_a_node(node: Make) -> None:
-    assert verbs(speed.Node) - {"aio", "instance"} <= verbs(node("billing").aio)
+    assert verbs(speed.Node) - {"aio", "instance", "client"} <= verbs(node("billing").aio)
 
 
 def test_each_awaited_verb_takes_what_the_verb_of_the_node_takes() -> None:

@@ -78,7 +78,7 @@ def test_engines_understand_each_other(node: Make, client: str, server: str) -> 
     ("value", "says"),
     [
         (object(), r"arguments\.x is of type object, which has no representation"),
-        ({"y": [1, {2}]}, r"arguments\.x\.y\[1\] is of type set"),
+        ({"y": [1, 2j]}, r"arguments\.x\.y\[1\] is of type complex"),
         ({1.5: 1}, r"arguments\.x has a key of type float: use str or int"),
         ({True: 1}, r"arguments\.x has a key of type bool"),
         (2**64, r"arguments\.x is an integer beyond 64 bits"),

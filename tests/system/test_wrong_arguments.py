@@ -85,8 +85,8 @@ def test_a_subscription_takes_a_plain_type_and_refuses_one_that_nobody_can_check
     billing, analytics = node("billing"), node("analytics", allow=["billing"])
     seen: list[Any] = []
     analytics.subscribe("numbers", list[int], lambda message: seen.append(message.payload))
-    with pytest.raises(speed.ConfigurationError, match=r"the type hint set\[int\], which cannot be checked"):
-        analytics.subscribe("others", set[int], seen.append)
+    with pytest.raises(speed.ConfigurationError, match="the type hint complex, which cannot be checked"):
+        analytics.subscribe("others", complex, seen.append)
     analytics.on_message(lambda message: None)  # acknowledges what came before, too
     billing.wait_for("analytics")
     assert billing.publish("numbers", [1, "2"]) == 1

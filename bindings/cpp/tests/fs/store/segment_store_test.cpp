@@ -109,7 +109,7 @@ TEST_F(SegmentStoreTest, a_delivery_is_remembered_and_its_segments_are_gone) {
   EXPECT_TRUE(contents.payloads.empty());
   ASSERT_EQ(contents.completions.size(), 1U);
   EXPECT_EQ(contents.completions[0].key, head_.key);
-  EXPECT_EQ(contents.completions[0].at, 102);
+  EXPECT_EQ(contents.completions[0].at, WallTime(102s));
   for (const auto& file : files()) EXPECT_NE(file.extension(), ".shards");
   store_->forget({head_.key});
   open();

@@ -2,6 +2,10 @@ package speed.spark
 
 import java.math.{BigDecimal => Digits, BigInteger}
 import java.nio.{ByteBuffer, ByteOrder}
+import java.time.{LocalDate, LocalTime}
+import java.time.format.DateTimeFormatter
+import java.time.temporal.ChronoField.NANO_OF_SECOND
+import java.time.temporal.TemporalAccessor
 import java.util.{Map => JavaMap}
 
 import scala.jdk.CollectionConverters._
@@ -108,7 +112,11 @@ object Conversion {
   def isNull(column: Column): Boolean = (0 until column.rows).forall(column.isNull)
 
   def to(column: Column, kind: DataType, said: String): AnswerColumn = (column.kind, kind) match {
-    case (Kind.INT64, LongType) | (Kind.TIMESTAMP, TimestampType) => new Longs(column)
+    case (Kind.INT64 | Kind.DURATION, LongType) | (Kind.TIMESTAMP, TimestampType) => new Longs(column)
+    case (Kind.LOCAL_TIMESTAMP, TimestampNTZType) | (Kind.DURATION, _: DayTimeIntervalType) => new Longs(column)
+    case (Kind.DATE, DateType) => new Converted(column, day => day.asInstanceOf[LocalDate].toEpochDay.toInt)
+    case (Kind.DATE | Kind.TIME | Kind.LOCAL_TIMESTAMP, StringType) =>
+      new Converted(column, moment => UTF8String.fromString(iso(moment.asInstanceOf[TemporalAccessor])))
     case (Kind.FLOAT64, DoubleType) => new Doubles(column)
     case (Kind.UTF8, StringType) | (Kind.BINARY, BinaryType) => new Texts(column)
     case (Kind.DECIMAL, decimal: DecimalType) if column.precision == decimal.precision && column.scale == decimal.scale =>
@@ -122,6 +130,17 @@ object Conversion {
   private def isNumber(kind: Kind): Boolean = kind == Kind.INT64 || kind == Kind.FLOAT64 || kind == Kind.DECIMAL
   private def isNumber(kind: DataType): Boolean = kind.isInstanceOf[NumericType]
 
+  /** Digits after the second come six at a time, as Python writes them. */
+  private def iso(moment: TemporalAccessor): String = {
+    val hasFraction = moment.isSupported(NANO_OF_SECOND) && moment.get(NANO_OF_SECOND) != 0
+    val time = if (hasFraction) "HH:mm:ss.SSSSSS" else "HH:mm:ss"
+    moment match {
+      case day: LocalDate => day.toString
+      case _: LocalTime => DateTimeFormatter.ofPattern(time).format(moment)
+      case _ => DateTimeFormatter.ofPattern(s"uuuu-MM-dd'T'$time").format(moment)
+    }
+  }
+
   private def said(kind: Kind): String = kind match {
     case Kind.INT64 => "an integer"
     case Kind.FLOAT64 => "a float"
@@ -130,6 +149,14 @@ object Conversion {
     case Kind.BINARY => "bytes"
     case Kind.TIMESTAMP => "an instant"
     case Kind.DECIMAL => "a decimal"
+    case Kind.DATE => "a date"
+    case Kind.TIME => "a time of day"
+    case Kind.LOCAL_TIMESTAMP => "a date and time without a zone"
+    case Kind.DURATION => "a duration"
+    case Kind.MONTHS => "a number of months"
+    case Kind.LIST => "a list"
+    case Kind.STRUCT => "a struct"
+    case Kind.MAP => "a map"
   }
 
   object Nulls extends AnswerColumn {

@@ -14,6 +14,9 @@ object ColumnBodies {
   val Binary = 5
   val Timestamp = 6
   val DecimalKind = 7
+  val Date = 8
+  val LocalTimestamp = 10
+  val Duration = 11
   val HeaderBytes = 8
   private val base = Platform.BYTE_ARRAY_OFFSET.toLong
 
@@ -25,6 +28,9 @@ object ColumnBodies {
     case StringType => Utf8
     case BinaryType => Binary
     case TimestampType => Timestamp
+    case DateType => Date
+    case TimestampNTZType => LocalTimestamp
+    case _: DayTimeIntervalType => Duration
     case decimal: DecimalType if decimal.scale >= 0 => DecimalKind
     case _ => 0
   }
@@ -32,7 +38,7 @@ object ColumnBodies {
   def filled(size: Int): Int = (size + 7) & ~7
   def bitBytes(rows: Int): Int = (rows + 7) >> 3
   def hasOffsets(kind: Int): Boolean = kind == Utf8 || kind == Binary
-  def width(kind: Int): Int = if (kind == DecimalKind) 16 else 8
+  def width(kind: Int): Int = if (kind == DecimalKind) 16 else if (kind == Date) 4 else 8
   def rowsOf(body: Array[Byte]): Int = Platform.getInt(body, base + 4)
   def bit(body: Array[Byte], at: Int, row: Int): Boolean = (body(at + (row >> 3)) >> (row & 7) & 1) != 0
   def int(body: Array[Byte], at: Int): Int = Platform.getInt(body, base + at)
@@ -64,7 +70,7 @@ object ColumnBodies {
       copyBits(body, data, from, made, at, count)
       made
     } else {
-      val made = new Array[Byte](at + count * width(kind))
+      val made = new Array[Byte](at + filled(count * width(kind)))
       System.arraycopy(body, data + from * width(kind), made, at, count * width(kind))
       made
     }
@@ -177,6 +183,9 @@ object ColumnBuilder {
     case IntegerType => new Numbers(ColumnBodies.Int64, (row, at) => row.getInt(at).toLong, null)
     case LongType => new Numbers(ColumnBodies.Int64, (row, at) => row.getLong(at), longs)
     case TimestampType => new Numbers(ColumnBodies.Timestamp, (row, at) => row.getLong(at), longs)
+    case TimestampNTZType => new Numbers(ColumnBodies.LocalTimestamp, (row, at) => row.getLong(at), longs)
+    case _: DayTimeIntervalType => new Numbers(ColumnBodies.Duration, (row, at) => row.getLong(at), longs)
+    case DateType => new Dates
     case FloatType =>
       new Numbers(ColumnBodies.Float64, (row, at) => java.lang.Double.doubleToRawLongBits(row.getFloat(at).toDouble), null)
     case DoubleType =>
@@ -213,6 +222,16 @@ object ColumnBuilder {
       need(8)
       Platform.putLong(data, base + used, value)
       used += 8
+    }
+  }
+
+  private final class Dates extends ColumnBuilder(ColumnBodies.Date) {
+    override protected def addNull(): Unit = put(0)
+    override protected def addValue(row: InternalRow, ordinal: Int): Unit = put(row.getInt(ordinal))
+    private def put(value: Int): Unit = {
+      need(4)
+      Platform.putInt(data, base + used, value)
+      used += 4
     }
   }
 
