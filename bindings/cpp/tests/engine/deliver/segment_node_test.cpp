@@ -26,7 +26,7 @@ class Opened {
   Opened& operator=(const Opened&) = delete;
   ~Opened() { runtime_->leave(10s); }
 
-  void wait_for(const std::string& target) { runtime_->wait_for(target, 10); }
+  void wait_for(const std::string& target) { runtime_->wait_for(target, 10s); }
 
  private:
   std::shared_ptr<engine::Runtime> runtime_;

@@ -197,8 +197,7 @@ public final class ServiceDescription {
         for (Parameter one : parameters) {
             if (one.required() && !arguments.containsKey(one.name()) && one.type() != Optional.class) {
                 throw new InvalidArgumentsException(
-                        service + ": argument '" + one.name() + "' is missing",
-                        Map.of("argument", one.name()));
+                        service + ": argument '" + one.name() + "' is missing", Map.of("argument", one.name()));
             }
         }
     }
@@ -217,8 +216,7 @@ public final class ServiceDescription {
         String possible =
                 String.join(", ", parameters.stream().map(Parameter::name).toList());
         return new InvalidArgumentsException(
-                service + ": argument '" + name + "' is unknown; there are "
-                        + (possible.isEmpty() ? "none" : possible),
+                service + ": argument '" + name + "' is unknown; there are " + (possible.isEmpty() ? "none" : possible),
                 Map.of("argument", name));
     }
 }

@@ -34,7 +34,8 @@ public final class RegistryWatch {
      * Sets the watch, takes the first reading without telling of it, starts the thread; StorageException where the
      * registry cannot be listed. Later the last reading counts while that fails.
      */
-    public RegistryWatch(Registry registry, String threadName, Consumer<RegistryView.Event> changed, Consumer<String> counts) {
+    public RegistryWatch(
+            Registry registry, String threadName, Consumer<RegistryView.Event> changed, Consumer<String> counts) {
         this.registry = registry;
         this.changed = changed;
         this.counts = counts;

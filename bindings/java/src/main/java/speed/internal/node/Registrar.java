@@ -131,7 +131,8 @@ final class Registrar {
 
     private synchronized void ensureWatch() {
         if (watch == null && !context.state.hasEnded()) {
-            watch = new RegistryWatch(context.registry, "speed-" + context.name() + "-watch", this::changed, context.stats::count);
+            watch = new RegistryWatch(
+                    context.registry, "speed-" + context.name() + "-watch", this::changed, context.stats::count);
         }
     }
 

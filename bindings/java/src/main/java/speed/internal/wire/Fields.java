@@ -2,7 +2,6 @@
 package speed.internal.wire;
 
 import java.util.Map;
-import speed.internal.wire.Records.Field;
 
 /** The fields of messages ({@code registry_spec/proto}): their numbers, and what each holds. */
 public final class Fields {

@@ -17,51 +17,12 @@ import speed.internal.wire.Fields.MapEntry;
  * record counts, text is UTF-8, a known number with another wire type is an unknown field.
  */
 final class Records {
-    /** What a message holds under each number. */
-    @FunctionalInterface
-    interface Shape {
-        Field field(int number);
-    }
-
-    /** How the value of a field is read; what is inside of those that are messages. */
-    record Field(Kind kind, Shape inside) {
-        static final Field UNKNOWN = new Field(Kind.UNKNOWN, null);
-        static final Field TEXT = new Field(Kind.TEXT, null);
-        static final Field BYTES = new Field(Kind.BYTES, null);
-        static final Field NUMBER = new Field(Kind.NUMBER, null);
-        static final Field TEXTS = new Field(Kind.TEXTS, null);
-        static final Field TEXT_MAP =
-                new Field(Kind.TEXT_MAP, number -> MapEntry.field(number) == UNKNOWN ? UNKNOWN : TEXT);
-        static final Field BYTES_MAP = new Field(Kind.BYTES_MAP, MapEntry::field);
-
-        static Field message(Shape inside) {
-            return new Field(Kind.MESSAGE, inside);
-        }
-
-        static Field messages(Shape inside) {
-            return new Field(Kind.MESSAGES, inside);
-        }
-    }
-
-    /** Kinds of values. */
-    enum Kind {
-        UNKNOWN,
-        TEXT,
-        BYTES,
-        NUMBER,
-        MESSAGE,
-        TEXTS,
-        MESSAGES,
-        TEXT_MAP,
-        BYTES_MAP
-    }
-
     private static final byte[] NO_BYTES = {};
 
-    private final Shape shape;
+    private final Field.Shape shape;
     private final Map<Integer, Object> fields = new HashMap<>();
 
-    Records(Shape shape) {
+    Records(Field.Shape shape) {
         this.shape = shape;
     }
 
@@ -92,7 +53,7 @@ final class Records {
     /** A nested message, an empty one if it is absent. */
     Records message(int number) {
         Records found = (Records) fields.get(number);
-        return found != null ? found : new Records(shape.field(number).inside);
+        return found != null ? found : new Records(shape.field(number).inside());
     }
 
     /** The texts of a repeated field. */
@@ -119,16 +80,16 @@ final class Records {
     /** Merges one record of this message, where a walk stands. */
     void merge(RecordWalk walk) {
         Field field = shape.field(walk.field);
-        int type = field.kind == Kind.NUMBER ? RecordWalk.VARINT : RecordWalk.LENGTH_DELIMITED;
+        int type = field.kind() == Field.Kind.NUMBER ? RecordWalk.VARINT : RecordWalk.LENGTH_DELIMITED;
         if (walk.type != type) {
             return;
         }
-        switch (field.kind) {
+        switch (field.kind()) {
             case TEXT -> fields.put(walk.field, text(walk));
             case BYTES -> fields.put(walk.field, walk.copy());
             case NUMBER -> fields.put(walk.field, walk.number);
             case MESSAGE ->
-                ((Records) fields.computeIfAbsent(walk.field, any -> new Records(field.inside)))
+                ((Records) fields.computeIfAbsent(walk.field, any -> new Records(field.inside())))
                         .mergeAll(walk.inside());
             case TEXTS -> items(walk.field).add(text(walk));
             case MESSAGES -> items(walk.field).add(inside(walk, field));
@@ -144,7 +105,7 @@ final class Records {
     }
 
     private static Records inside(RecordWalk walk, Field field) {
-        Records inside = new Records(field.inside);
+        Records inside = new Records(field.inside());
         inside.mergeAll(walk.inside());
         return inside;
     }

@@ -93,7 +93,7 @@ class ServiceTableTest {
         }
         services.register("own", request -> Response.error("UNKNOWN_NODE", "no"), ServiceOptions.DEFAULT);
         assertEquals("app/UNKNOWN_NODE", invoke("own", "analytics").errorCode());
-        assertEquals("INTERNAL_ERROR", CallErrors.contractsCode("app/UNKNOWN_NODE"));
+        assertEquals("APPLICATION", CallErrors.contractsCode("app/UNKNOWN_NODE"));
     }
 
     /** Whoever is told LEAVING or REPLACED of a call takes it that the call did not run here. */

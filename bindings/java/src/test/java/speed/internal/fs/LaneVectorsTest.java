@@ -112,7 +112,8 @@ class LaneVectorsTest {
                     SlotPieces pieces = new SlotPieces(new byte[32], 256 << (long) stated.get(0));
                     try (SlotWriter.Slot slot = slots.take(directory, pieces.slotBytes(), 1 << 20)) {
                         assertEquals(stated.get(0), (long) slot.number());
-                        LaneFile file = new LaneFile(((Long) stated.get(1)).intValue(), ((Long) stated.get(2)).intValue());
+                        LaneFile file =
+                                new LaneFile(((Long) stated.get(1)).intValue(), ((Long) stated.get(2)).intValue());
                         long sequence = HexFormat.fromHexDigitsToLong((String) stated.get(4));
                         slots.use(slot, sequence, new Position(file, (Long) stated.get(3)));
                     }
