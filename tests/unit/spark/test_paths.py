@@ -27,10 +27,11 @@ KNOWN = [
     types.StringType(),
     types.BinaryType(),
     types.TimestampType(),
-]
-UNKNOWN = [
     types.DateType(),
     types.TimestampNTZType(),
+    types.DayTimeIntervalType(),
+]
+UNKNOWN = [
     types.ArrayType(types.LongType()),
     types.StructType([]),
     types.MapType(types.StringType(), types.LongType()),

@@ -35,7 +35,7 @@ public final class Column {
     /** The cause of an UnserialisableException that a row brought about. */
     public static final class RowMisfit extends RuntimeException {
         private static final long serialVersionUID = 1L;
-        private final int row;
+        private final transient int row;
 
         private RowMisfit(int row, String why) {
             super(why);
