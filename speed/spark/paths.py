@@ -40,8 +40,8 @@ _BRIDGE = "speed.spark.Bridge"
 _MARK = "speed/spark/spark-minor"
 """In each jar: the version of Spark that it is for."""
 _TYPES = frozenset(
-    {"byte", "short", "integer", "long", "float", "double", "decimal", "boolean", "string", "binary", "timestamp", "date"}
-    | {"timestamp_ntz", "daytimeinterval"}
+    {"byte", "short", "integer", "long", "float", "double", "decimal", "boolean", "string", "binary", "timestamp"}
+    | {"date", "timestamp_ntz", "daytimeinterval"}
 )
 _log = logger(__name__)
 _lock = threading.Lock()
