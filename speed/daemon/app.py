@@ -110,7 +110,7 @@ class Daemon:
         self._rotation = MessageKeyRotation(config.encryption, log)
         around = Surroundings(config, node.root, key)
         self._groups = Groups(log)
-        printed = open_log(sink, "debug", node=config.node.name)
+        printed = open_log(sink, all_levels=True, node=config.node.name)
         self._supervisor = Supervisor(config.processes, around, self._groups, log, printed, time.monotonic)
         self._requests = {
             "status": self._status,
@@ -344,11 +344,9 @@ class Daemon:
             with suppress(SpeedError, OSError):
                 self._publish_grants(new, old)
             raise
-        wanted = {process.name: process for process in new.processes}
-        for process in self._supervisor.processes:
-            settings = wanted.get(process.settings.name)
-            if settings and settings.allow != process.settings.allow:
-                process.change_grants(replace(process.settings, allow=settings.allow))
+        if not self._stop_signals:
+            self._supervisor.take_over(new.processes)
+        self._sink.level = new.log.level
         if self._recording is not None and new.journal is not None:
             self._recording.refuse(new.journal.refuse)
         self._config = _with_grants_of(old, new)
@@ -427,8 +425,6 @@ def _bridge_trouble(name: str, why: str) -> Trouble:
 
 def _with_grants_of(old: Config, new: Config) -> Config:
     """``old`` with the grants of ``new``, and what its journal refuses: what runs after a reload."""
-    grants = {process.name: process.allow for process in new.processes}
-    processes = tuple(replace(one, allow=grants.get(one.name, one.allow)) for one in old.processes)
     journal = old.journal
     if journal and new.journal:
         journal = replace(journal, allow=new.journal.allow, refuse=new.journal.refuse)
@@ -437,7 +433,8 @@ def _with_grants_of(old: Config, new: Config) -> Config:
         topics = replace(topics, **_rights(new.topics))
     rights = {one.name: _rights(one) for one in new.each_topic}
     each = tuple(replace(one, **rights.get(one.name, {})) for one in old.each_topic)
-    taken = replace(old, node=node, processes=processes, journal=journal, topics=topics, each_topic=each)
+    log = replace(old.log, level=new.log.level)
+    taken = replace(old, node=node, log=log, processes=new.processes, journal=journal, topics=topics, each_topic=each)
     if old.hosts is None or new.hosts is None:
         return taken
     return replace(taken, hosts=replace(old.hosts, allow=new.hosts.allow), host_grants=new.host_grants)
@@ -484,7 +481,7 @@ def _log_file(settings: LogSettings) -> LogFile:
 def run(config: Config, ready_fd: int | None = None) -> int:
     """Run speedd. Returns the exit status; raises SpeedError when it cannot start."""
     sink = _log_file(config.log)
-    log = open_log(sink, config.log.level, node=config.node.name)
+    log = open_log(sink, node=config.node.name)
     logging.getLogger().addHandler(Forwarded(log))
     sys.path[:0] = [str(path) for path in config.python_path]
     services = [(service, load_service(service.entry)) for service in config.services]

@@ -66,7 +66,7 @@ def speedd() -> None:
     help="Write READY and a newline to this descriptor when all processes are up.",
 )
 def run(file: Path, ready_fd: int | None) -> None:
-    """Run until SIGTERM. SIGHUP reloads grants and bridges and opens the log file again."""
+    """Run until SIGTERM. SIGHUP reloads grants, processes and bridges, and opens the log file again."""
     from speed.daemon.app import run as run_daemon
     from speed.daemon.surroundings_check import sound_config
 

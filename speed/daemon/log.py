@@ -20,6 +20,7 @@ from speed.wire.text import harmless_json
 _DIRECTORY_MODE = 0o750
 _FILE_MODE = 0o640
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_HIGHEST = 50
 
 
 class LogFile:
@@ -28,6 +29,8 @@ class LogFile:
     def __init__(self, settings: LogSettings) -> None:
         """Without a file: stderr. Raises OSError."""
         self._settings = settings
+        self.level = settings.level
+        """What is less than this is not written; a reload may change it."""
         self._lock = threading.Lock()
         self._fd = sys.stderr.fileno() if sys.stderr else -1  # a process may have been started without one
         self._size: int | None = None
@@ -102,11 +105,18 @@ def _harmless(_logger: Any, _method: str, line: Any) -> str:
     return harmless_json(line)
 
 
-def open_log(sink: LogFile, level: str, **fixed: Any) -> Any:
-    """A logger that writes JSON lines to ``sink``; ``fixed`` stands in every line."""
+def open_log(sink: LogFile, *, all_levels: bool = False, **fixed: Any) -> Any:
+    """A logger that writes JSON lines to ``sink``, of its level and above; ``fixed`` stands in every line."""
+
+    def heard(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if all_levels or _LEVELS.get(method, _HIGHEST) >= _LEVELS[sink.level]:
+            return event
+        raise structlog.DropEvent
+
     return structlog.wrap_logger(
         structlog.WriteLogger(sink),  # type: ignore[arg-type]
         processors=[
+            heard,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
@@ -114,6 +124,6 @@ def open_log(sink: LogFile, level: str, **fixed: Any) -> Any:
             structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
             _harmless,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS["debug"]),
         **fixed,
     ).bind()

@@ -6,9 +6,10 @@ Everything here runs on speedd's main thread: ``fds`` and ``next_timer`` say wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 from speed.daemon.child import Child, Groups, Surroundings
@@ -320,9 +321,16 @@ class Supervised:
         if ended:
             self.child.forget(fd)
 
-    def change_grants(self, settings: ProcessSettings) -> None:
-        """Take over the grants of a reloaded configuration."""
-        self.settings = settings
+    def change(self, settings: ProcessSettings) -> None:
+        """Take over the settings of a reloaded configuration: grants as it runs, all else by a start."""
+        before, self.settings = self.settings, settings
+        if replace(before, allow=settings.allow) != settings:
+            self._log.info("process_changed")
+            self.start_again()
+        elif before.allow != settings.allow:
+            self._change_grants(settings)
+
+    def _change_grants(self, settings: ProcessSettings) -> None:
         is_applied = self.child.grant(settings.allow) if self.child else False
         self._log.info("grants_changed", allow=list(settings.allow), restart=not is_applied)
         if self.child and not is_applied:
@@ -381,7 +389,10 @@ class Supervisor:
         printed: Any,
         clock: Callable[[], float],
     ) -> None:
-        self.processes = [Supervised(one, around, groups, log, printed, clock) for one in settings]
+        self._made = partial(Supervised, around=around, groups=groups, log=log, printed=printed, clock=clock)
+        self.processes = [self._made(one) for one in settings]
+        self._leaving: list[Supervised] = []
+        """Those that a reload took out, until they have ended."""
         self._clock = clock
         self._stopping = False
 
@@ -390,22 +401,41 @@ class Supervisor:
         for process in self.processes:
             process.happened(Event.START)
 
+    def take_over(self, settings: Sequence[ProcessSettings]) -> None:
+        """The processes of a reloaded configuration: new ones start, removed ones stop, changed ones start again."""
+        known = {one.settings.name: one for one in self._every()}
+        before, self.processes = self.processes, [known.get(one.name) or self._made(one) for one in settings]
+        gone = [one for one in before if one not in self.processes]
+        self._leaving = [one for one in (*self._leaving, *gone) if one not in self.processes]
+        for process in reversed(gone):
+            process.stop()
+        for process, wanted in zip(self.processes, settings, strict=True):
+            if process in before:
+                process.change(wanted)
+            else:  # new, or taken out and still ending
+                process.settings = wanted
+                process.start_again()
+
+    def _every(self) -> list[Supervised]:
+        return [*self.processes, *self._leaving]
+
     def fds(self) -> dict[int, Supervised]:
         """Descriptors to watch for reading, and whose they are."""
-        return {fd: one for one in self.processes if one.child for fd in one.child.descriptors()}
+        return {fd: one for one in self._every() if one.child for fd in one.child.descriptors()}
 
     def next_timer(self) -> float | None:
         """The earliest moment at which ``tick`` has something to do."""
-        timers = [timer for one in self.processes if (timer := one.next_timer()) is not None]
-        if any(one.child and one.child.is_leaving for one in self.processes):
+        timers = [timer for one in self._every() if (timer := one.next_timer()) is not None]
+        if any(one.child and one.child.is_leaving for one in self._every()):
             timers.append(self._clock() + LOOK_SECONDS)
         return min(timers, default=None)
 
     def tick(self) -> None:
         """Let timers run out, notice ended processes, and go on with stopping."""
-        for process in self.processes:
+        for process in self._every():
             process.reap()
             process.tick()
+        self._leaving = [one for one in self._leaving if not one.is_stopped]
         if self._stopping:
             self._stop_last()
 
@@ -435,7 +465,7 @@ class Supervisor:
 
     def kill(self) -> None:
         """End all processes at once."""
-        for process in self.processes:
+        for process in self._every():
             if process.child:
                 process.child.kill()
 
@@ -447,7 +477,7 @@ class Supervisor:
 
     @property
     def is_stopped(self) -> bool:
-        return all(process.is_stopped for process in self.processes)
+        return all(process.is_stopped for process in self._every())
 
     @property
     def is_ready(self) -> bool:

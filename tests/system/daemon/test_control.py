@@ -67,6 +67,56 @@ def test_a_refused_reload_fails_with_the_reason_and_stays_in_the_status_until_on
     assert status(speedd)["troubles"] == []
 
 
+def test_a_reload_starts_new_processes_stops_removed_ones_and_starts_changed_ones_again(
+    start: Callable[..., Speedd], client: speed.Node
+) -> None:
+    two, three = ONE.replace("one", "two"), ONE.replace("one", "three")
+    speedd = start(ONE + two)
+    speedd.until("ready")
+    first, second = (client.call(name, "pid") for name in ("one", "two"))
+    speedd.file.write_text(HEAD + ONE + three + "workers = 2\n")
+    assert told(speedd, "reload").returncode == 0
+    speedd.until("process_ended", process="two")
+    speedd.until("process_ready", process="three")
+    client.wait_for("three", timeout=PATIENCE)
+    assert client.call("one", "pid") == first
+    assert [one["name"] for one in status(speedd)["processes"]] == ["one", "three"]
+    speedd.file.write_text(HEAD + ONE.replace("allow", "workers = 3\nallow") + two)
+    assert told(speedd, "reload").returncode == 0
+    speedd.until("process_changed", process="one")
+    speedd.until("process_ready", process="two")
+    speedd.until("process_ready", process="one")
+    assert client.call("one", "pid") != first
+    assert client.call("two", "pid") != second
+    assert speedd.stop() == 0
+
+
+def test_a_process_that_is_taken_out_and_put_back_before_it_has_ended_runs_again(
+    start: Callable[..., Speedd],
+) -> None:
+    slow = ONE.replace("svc:register", "svc:stubborn") + "stop_timeout_seconds = 1\n"
+    speedd = start(slow)
+    speedd.until("ready")
+    for config in ("", slow):
+        speedd.file.write_text(HEAD + config)
+        assert told(speedd, "reload").returncode == 0
+    speedd.until("process_ended", process="one")
+    speedd.until("process_ready", process="one")
+    assert speedd.stop() == 0
+    assert [line["pid"] for line in speedd.events if line["event"] == "process_started"] != []
+
+
+def test_a_reload_changes_the_level_of_the_log(start: Callable[..., Speedd]) -> None:
+    quiet = HEAD.replace('level = "debug"', 'level = "error"')
+    speedd = start(ONE, None, quiet)
+    speedd.until("output", process="one")
+    assert told(speedd, "reload").returncode == 0
+    speedd.file.write_text(HEAD + ONE)
+    assert told(speedd, "reload").returncode == 0
+    assert speedd.until("reloaded")
+    assert {line["event"] for line in speedd.events} == {"output", "reloaded"}
+
+
 def test_the_service_manager_learns_that_a_reload_was_refused(start: Callable[..., Speedd], directory: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(directory / "notify"))
