@@ -31,6 +31,7 @@ from speed.node.consumer import (
     outwait,
 )
 from speed.node.topic import Topic, due_ms, offsets_of
+from speed.wire import lazily
 from speed.wire.entry import Entry
 from speed.wire.topic import outgoing
 from speed.wire.value import pack
@@ -393,7 +394,8 @@ class AsyncNode:
 
     async def messages(self) -> AsyncIterator[Message]:
         """Like ``Node.messages``: ends when the node is closed."""
-        from speed.errors import NodeClosedError
+        with lazily.guard:
+            from speed.errors import NodeClosedError
 
         while True:
             try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from speed.engine.options import CallRequest, Options, SendRequest
 from speed.errors import ConfigurationError, SpeedError
-from speed.wire import limits
+from speed.wire import lazily, limits
 
 if TYPE_CHECKING:
     from speed.core.services import Service, ServiceOptions
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 def why_unusable(version: str) -> str:
     """Why the native engine cannot be used with this ``version``, for people; empty if it can."""
     try:
-        import speed._native as native
+        with lazily.guard:
+            import speed._native as native
     except ModuleNotFoundError:
         return "this installation was made without it"
     except ImportError as error:
@@ -110,11 +111,13 @@ def make_engine(requested: str, options: Options) -> Engine:
     if kind != "python":
         why = why_unusable(sys.modules["speed"].__version__)  # the package, which imports what imports this
         if not why:
-            from speed.engine.native import NativeEngine
+            with lazily.guard:
+                from speed.engine.native import NativeEngine
 
             return NativeEngine(options)
         if kind == "native":
             raise ConfigurationError(f"the native engine cannot be used: {why}; {REMEDY}, or use engine='python'")
-    from speed.engine.python.node import PythonEngine
+    with lazily.guard:
+        from speed.engine.python.node import PythonEngine
 
     return PythonEngine(options)

@@ -14,6 +14,7 @@ from speed.engine.tracing import current_trace, trace_context_of
 from speed.errors import AccessDeniedError, ConfigurationError, InboxFullError, SpeedError
 from speed.fs.identity import unix_ms
 from speed.message.view import MessageView
+from speed.wire import lazily
 from speed.wire.entry import Entry
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.names import matches
@@ -91,7 +92,8 @@ class Message:
         """The values of a batch, else the one payload. Raises BatchError, and WireError as ``payload`` does."""
         if self._view.content_type != BATCH_TYPE:
             return [self._view.payload]
-        from speed.message.options import decode_batch
+        with lazily.guard:
+            from speed.message.options import decode_batch
 
         return decode_batch(self._view.plain_bytes)
 
@@ -260,7 +262,8 @@ def publish_to(
 
 def described(options: Mapping[str, Any], name: str, namespace: str) -> dict[str, Any]:
     """The arguments of ``encode_message``, with a new ``message_id``; ConfigurationError for no message option."""
-    from speed.message.writing import new_message_id  # imported by those who send only
+    with lazily.guard:
+        from speed.message.writing import new_message_id  # imported by those who send only
 
     unknown = options.keys() - MESSAGE_OPTIONS
     if unknown:

@@ -40,7 +40,7 @@ from speed.engine.workers import AtWork, at_work
 from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.message.errors import AwayError
 from speed.message.view import MessageView
-from speed.wire import names
+from speed.wire import lazily, names
 from speed.wire.entry import Entry
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.value import PROTOBUF_TYPE, is_protobuf
@@ -126,7 +126,8 @@ def received_message(
 
 def _large_view(received: Any, head: bytes) -> MessageView:
     """Of a message whose payload lies in the node's store."""
-    from speed.engine.large_payload import large_view  # few messages are
+    with lazily.guard:
+        from speed.engine.large_payload import large_view  # few messages are
 
     return large_view(received, head)
 
@@ -224,7 +225,8 @@ class NativeEngine:
         if not is_large(payload):
             message_id, waiting = self._engine.send(target, payload, ack, timeout, traced, unordered)
             return Sent(message_id, waiting=waiting)
-        from speed.engine.large_payload import source_of
+        with lazily.guard:
+            from speed.engine.large_payload import source_of
 
         source = source_of(payload)
         if source.size > MAX_PAYLOAD_BYTES - FRONT_ROOM:
@@ -251,8 +253,9 @@ class NativeEngine:
                 self._engine.send_all(target, batch, left, options)
 
     def _encoded(self, payload: Any, options: dict[str, Any]) -> bytes:
-        from speed.engine.message import described
-        from speed.message.writing import encode_message
+        with lazily.guard:
+            from speed.engine.message import described
+            from speed.message.writing import encode_message
 
         return encode_message(payload, **described(options, self._name, self._namespace))
 

@@ -24,7 +24,7 @@ from speed.errors import (
     SpeedError,
     UnknownNodeError,
 )
-from speed.wire import names
+from speed.wire import lazily, names
 from speed.wire.limits import MAX_NAMESPACE_BYTES, MAX_OPEN_FILES
 
 MAX_LEASE_SECONDS = 10_000_000
@@ -67,7 +67,8 @@ class Options(node_options.NodeOptions):
         self._check_kinds()
         self._check_bounds()
         if self.segment_limits is not None:
-            from speed.segment.reassembly import Limits
+            with lazily.guard:
+                from speed.segment.reassembly import Limits
 
             _check_kind("segment_limits", self.segment_limits, (Limits,), "speed.segment.Limits")
             self.segment_limits.check()

@@ -16,6 +16,7 @@ from speed.engine.message import Message
 from speed.engine.tracing import LogLimiter
 from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.message.errors import AwayError, MessageError
+from speed.wire import lazily
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.text import describe
 from speed.wire.value import BATCH_TYPE
@@ -230,7 +231,8 @@ class Opening:
 
     def check_forwarded(self, messages: Iterable[bytes]) -> None:
         """TokenError for a message with a token, WireError for one in which a token could hide (M-27)."""
-        from speed.message.audit import check_no_token
+        with lazily.guard:
+            from speed.message.audit import check_no_token
 
         for data in messages:
             try:
@@ -258,8 +260,9 @@ def opened_unguarded(view: MessageView) -> MessageView:
 
 
 def _decompressed(view: MessageView) -> MessageView:
-    from speed.message.compression import is_read
-    from speed.message.protect import open_view, whole
+    with lazily.guard:
+        from speed.message.compression import is_read
+        from speed.message.protect import open_view, whole
 
     if view.is_encrypted or view.size > MAX_PAYLOAD_BYTES or not is_read(view.content_encoding):
         return view  # its payload raises, and says why
@@ -272,7 +275,8 @@ def _no_key(_: str) -> None:
 
 def check_unopened(view: MessageView) -> None:
     """What a node asks that verifies and decrypts nothing. AlgorithmError, NotEncryptedError."""
-    from speed.message.algorithms import algorithm_of, check_sensitivity, check_signature_algorithm
+    with lazily.guard:
+        from speed.message.algorithms import algorithm_of, check_sensitivity, check_signature_algorithm
 
     security = view.security
     check_signature_algorithm(security)

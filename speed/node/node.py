@@ -16,6 +16,7 @@ from speed.engine.event_loop import EventLoop
 from speed.engine.options import Options, Retry
 from speed.node.guard import Opening
 from speed.node.verbs import Verbs
+from speed.wire import lazily
 from speed.wire.names import local_grants
 
 Interface = TypeVar("Interface")
@@ -130,7 +131,8 @@ class Node(Verbs):
         self._closed = True  # until it runs
         self._lock = threading.RLock()  # a signal handler may close the node that this thread closes
         if security is not None:
-            from speed.message.security import check_security
+            with lazily.guard:
+                from speed.message.security import check_security
 
             check_security(security)
         threads.prepare()
@@ -158,7 +160,8 @@ class Node(Verbs):
     @cached_property
     def aio(self) -> AsyncNode:
         """The same verbs for asyncio: ``await node.aio.call(…)``."""
-        from speed.aio import AsyncNode  # asyncio costs 10 ms to import; most nodes never await
+        with lazily.guard:
+            from speed.aio import AsyncNode  # asyncio costs 10 ms to import; most nodes never await
 
         return AsyncNode(self, self.close)
 
@@ -176,7 +179,8 @@ class Node(Verbs):
         checked against what ``target`` describes when the first is called: ConfigurationError for one that is no
         service of it, or takes other parameters. Raises ConfigurationError for a class that no client is made of.
         """
-        from speed.node.client import Client
+        with lazily.guard:
+            from speed.node.client import Client
 
         return Client(self, lambda: self.aio, protocol, text("node", target), timeout, retry)  # type: ignore[return-value]
 
@@ -186,7 +190,8 @@ class Node(Verbs):
 
         ``host`` is the node of the speedd that has ``[topics]``: its name and ``.topics``.
         """
-        from speed.node.topic import Topic
+        with lazily.guard:
+            from speed.node.topic import Topic
 
         return Topic(self, text("topic", name), text("host", host))
 

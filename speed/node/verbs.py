@@ -22,6 +22,7 @@ from speed.engine.tracing import with_trace
 from speed.engine.workers import place_given_up
 from speed.errors import ConfigurationError, NodeClosedError, ServiceNotFoundError, SpeedError
 from speed.node.guard import Opening
+from speed.wire import lazily
 from speed.wire.entry import Entry
 from speed.wire.names import local_grants
 from speed.wire.value import Content, is_protobuf
@@ -294,7 +295,8 @@ class Verbs:
 
         ``how`` is as of ``send``. The receiver finds them in ``message.payloads``.
         """
-        from speed.message.options import encode_batch
+        with lazily.guard:
+            from speed.message.options import encode_batch
 
         return self.send(target, encode_batch(several("payloads", payloads)), **how)
 
@@ -346,7 +348,8 @@ class Verbs:
         ``publish_batch([("orders.made", 1), ("orders.paid", 2)])`` publishes one event for each topic, and returns
         what became of each by its topic. ``timeout`` is for all of them. What cannot be encoded keeps all back.
         """
-        from speed.message.options import encode_batch, encode_batches
+        with lazily.guard:
+            from speed.message.options import encode_batch, encode_batches
 
         if payloads is not None:
             return self.publish(topic, encode_batch(several("payloads", payloads)), **how)
@@ -410,7 +413,8 @@ class Verbs:
             return lambda decorated: self.subscribe(pattern, kind, decorated)
         handle = function("the handler of events", handler)
         if kind is not None:
-            from speed.node.guard import typed
+            with lazily.guard:
+                from speed.node.guard import typed
 
             handle = typed(kind, handler)
         handle = self._loop.settled(handle)
@@ -471,7 +475,8 @@ class Verbs:
     def _options(self, options: PublishOptions | None, keywords: dict[str, Any]) -> PublishOptions | None:
         if not keywords:
             return options
-        from speed.message.options import with_keywords
+        with lazily.guard:
+            from speed.message.options import with_keywords
 
         return with_keywords(options, keywords)
 
@@ -486,7 +491,8 @@ class Verbs:
             return fields, self._guarded
         if "parent_span_id" not in fields:
             return fields, None
-        from speed.engine.message import is_large  # imported by those who send only
+        with lazily.guard:
+            from speed.engine.message import is_large  # imported by those who send only
 
         if not is_large(payload):
             return fields, self._guarded or self._make_protected()
@@ -496,11 +502,13 @@ class Verbs:
     def _toward(self, target: Any) -> Engine | Across:
         if not isinstance(target, str) or "@" not in target:
             return self._engine
-        from speed.node.remote import Across  # few nodes have to do with other hosts
+        with lazily.guard:
+            from speed.node.remote import Across  # few nodes have to do with other hosts
 
         return Across(self._engine, lambda: self._guarded or self._make_protected())
 
     def _make_protected(self) -> Protected:
-        from speed.node.protection import Protected
+        with lazily.guard:
+            from speed.node.protection import Protected
 
         return Protected(self._engine, self.name, self._namespace, self._security)

@@ -9,7 +9,8 @@ from typing import Any
 
 guard: AbstractContextManager[object] = nullcontext()
 """Held while one is imported. The runtime puts a lock here, which a fork takes: the lock of a module that another
-thread was importing would stay locked in the child for ever."""
+thread was importing would stay locked in the child for ever. An ``import`` in a function is below ``with lazily.guard``
+where the threads of a node run."""
 
 
 @cache

@@ -39,7 +39,7 @@ from speed.errors import (
     WireError,
 )
 from speed.fs.identity import boot_ms, unix_ms
-from speed.wire import names, spc
+from speed.wire import lazily, names, spc
 from speed.wire.cursor import Cursor
 from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
 from speed.wire.limits import CALL_GRACE_SECONDS, MAX_PAYLOAD_BYTES
@@ -370,7 +370,8 @@ class Outbox:
 
     def _send_file(self, request: SendRequest) -> Sent:
         """A file or large bytes, in segments if need be."""
-        from speed.engine.large_payload import PrefixedSource, large_front, source_of
+        with lazily.guard:
+            from speed.engine.large_payload import PrefixedSource, large_front, source_of
 
         target, payload, acknowledged, timeout_seconds, metadata, progress, unordered = request
         source = source_of(payload)
@@ -404,7 +405,8 @@ class Outbox:
 
     @cached_property
     def _large(self) -> LargeSender:
-        from speed.engine.python.segments import LargeSender  # few nodes send what no envelope holds
+        with lazily.guard:
+            from speed.engine.python.segments import LargeSender  # few nodes send what no envelope holds
 
         return LargeSender(self._context, self._links)
 
@@ -459,7 +461,8 @@ class Outbox:
 
     def _encode(self, payload: Any, metadata: dict[str, Any]) -> tuple[str, bytes]:
         """The id and the bytes of one message; ConfigurationError for metadata that does not exist."""
-        from speed.message.writing import encode_message  # imported by those who send only
+        with lazily.guard:
+            from speed.message.writing import encode_message  # imported by those who send only
 
         message_id, metadata = self._metadata(metadata)
         return message_id, encode_message(payload, **metadata)
@@ -471,6 +474,7 @@ class Outbox:
 
 
 def _memory(payload: bytes) -> ByteSource:
-    from speed.segment.form import Memory
+    with lazily.guard:
+        from speed.segment.form import Memory
 
     return Memory(payload)

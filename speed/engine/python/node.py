@@ -38,7 +38,7 @@ from speed.fs.registration import Won, register
 from speed.fs.registry import Registry
 from speed.fs.root import Filesystem, check_root, filesystem_of, prepare_root
 from speed.fs.sweep import sweep
-from speed.wire import names, spc
+from speed.wire import lazily, names, spc
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 from speed.wire.seal import Keyring
@@ -299,7 +299,8 @@ def _end_threads(context: Context, pool: WorkerPool, protocol: Protocol, registr
 
 
 def _segments(context: Context, pool: WorkerPool, limits: Limits | None, dispatch: Dispatch) -> Segments:
-    from speed.engine.python.segments import Segments  # most nodes never see a segment
+    with lazily.guard:
+        from speed.engine.python.segments import Segments  # most nodes never see a segment
 
     return Segments(context, pool, limits, dispatch)
 
@@ -477,7 +478,8 @@ class PythonEngine:
 
     def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None:
         self._context.check_open()
-        from speed.engine.python.segments import link_splitter  # most nodes never cut anything
+        with lazily.guard:
+            from speed.engine.python.segments import link_splitter  # most nodes never cut anything
 
         splitter = None if segment_size is None else link_splitter(segment_size, parity_rate)
         self._parts.links.cut(target, splitter)

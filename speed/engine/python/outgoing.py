@@ -22,6 +22,7 @@ from speed.fs.bell import Ringer, RingResult
 from speed.fs.identity import unix_ms
 from speed.fs.lane_writer import LaneWriter, has_no_space
 from speed.fs.slots import SLOTTED_BYTES
+from speed.wire import lazily
 from speed.wire.entry import Entry
 from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SEGMENT, FLAG_SLOTTED, EnvelopeType, counter_of, make_sequence
 from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES, SEGMENT_BYTES, SLOT_HEAD_BYTES
@@ -191,8 +192,9 @@ class OutgoingLink:
 
         PayloadTooLargeError if the other side takes none, or not as much (G-18).
         """
-        from speed.segment.form import write_segment
-        from speed.segment.splitter import splitter_for
+        with lazily.guard:
+            from speed.segment.form import write_segment
+            from speed.segment.splitter import splitter_for
 
         self.check_takes(len(payload), MAX_CALL_BYTES)
         splitter = self.splitter or splitter_for(len(payload))
@@ -231,7 +233,8 @@ class OutgoingLink:
         urgent: bool,
         track: Callable[[int], None] | None,
     ) -> int:
-        from speed.segment.form import write_segment
+        with lazily.guard:
+            from speed.segment.form import write_segment
 
         if urgent:  # all or nothing: it is tried again from the beginning
             self._check_room(sum(splitter.cut_bytes(len(payload)) for payload in payloads))
