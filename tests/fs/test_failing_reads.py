@@ -121,9 +121,9 @@ def test_a_watch_keeps_what_it_saw_while_the_registry_cannot_be_listed(registry:
     listed: queue.Queue[bool] = queue.Queue()
     look = reader.live_entries
 
-    def watched_look() -> list[object]:
+    def watched_look(*, sure: bool = False) -> list[object]:
         try:
-            found = look()
+            found = look(sure=sure)
         except StorageError:
             listed.put(False)
             raise

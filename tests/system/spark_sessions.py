@@ -51,9 +51,16 @@ class Sessions:
 
     def stop(self) -> None:
         """End the session, if there is one."""
-        session, self._session, self._asked = self._session, None, None
+        session, self._session = self._session, None
+        (_, config), self._asked = self._asked or ("", {}), None
         if session is not None:
+            jvm = getattr(session, "_jvm", None)
             session.stop()
+            if jvm is not None:  # it outlives the session, and remembers its settings and how caches were written
+                for name in config:
+                    jvm.java.lang.System.clearProperty(name)
+                relation = jvm.java.lang.Class.forName("org.apache.spark.sql.execution.columnar.InMemoryRelation$")
+                relation.getField("MODULE$").get(None).clearSerializer()
 
 
 def _start(master: str, config: Mapping[str, str]) -> Any:

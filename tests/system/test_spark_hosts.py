@@ -221,12 +221,14 @@ def test_a_task_that_lags_behind_is_run_on_another_host(cluster: Cluster, path: 
     }
     result = cluster.driver(cluster.home, **speculation).done("enrich", OWN, idempotent=True)
     assert rows_are_right(result)
-    assert {host for _, _, host in result["rows"]} == {cluster.workers[1].name}
+    assert first.name not in {host for _, _, host in result["rows"]}
 
 
-def test_a_host_whose_key_differs_from_that_of_its_service_is_named(cluster: Cluster, client: Driver) -> None:
+def test_a_host_whose_key_differs_from_that_of_its_service_is_named(
+    cluster: Cluster, client: Driver, path: str
+) -> None:
     first, second = cluster.workers[:2]
-    key = f"{cluster.root}/other.key"
+    key = f"{cluster.root}/other.{path}.key"
     first.run("cp", "-p", f"{cluster.root}/speed.key", key)
     second.speed("key", "new", key)
     error = client.failed("enrich", {"key": key, "name": "etl.keyed", **OWN})
