@@ -75,6 +75,7 @@ def _start(master: str, config: Mapping[str, str]) -> Any:
     path = os.environ["PYTHONPATH"] = os.pathsep.join([SOURCES, *others])
     settings = {
         "spark.ui.enabled": "false",
+        "spark.driver.memory": "3g",  # executors are in the driver's JVM, and some tests have rows of 60 MiB
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": ADDRESS,
         "spark.driver.bindAddress": ADDRESS,
