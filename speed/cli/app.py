@@ -31,7 +31,7 @@ SECTIONS: dict[str, Commands] = {
         "publish": ("speed.cli.topic:publish_command", "Publish one event."),
         "subscribe": ("speed.cli.topic:subscribe_command", "Print events of a topic."),
         "topic": ("speed.cli.topic:topic_command", "Use and look after topics that keep their messages."),
-        "dead": ("speed.cli.dead:dead_command", "List, retry and drop messages that could not be handled."),
+        "dead": ("speed.cli.directory:dead_command", "List, retry and drop messages that could not be handled."),
         "journal": ("speed.cli.journal:journal_command", "Look into the journal that speedd keeps."),
         "bridge": ("speed.cli.directory:bridge_command", "See the bridges of speedd to Kafka and other backends."),
         "message": ("speed.cli.app:message_command", "Keys, schemas and files of messages."),

@@ -17,8 +17,7 @@ from speed.errors import ConfigurationError, SpeedError
 from speed.fs.keyfile import KeySource
 from speed.gateway.settings import GatewaySettings
 from speed.hosts import HostGrants, HostGrantSettings, HostsSettings
-from speed.hosts.gateway import HostGateway
-from speed.hosts.services import ProxyNodes
+from speed.hosts.services import HostGateway, ProxyNodes
 from speed.journal.recording import CallLog, Recorder, RecordingRule
 from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter

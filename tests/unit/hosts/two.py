@@ -13,8 +13,8 @@ import speed
 from speed.daemon.config_check import check_text
 from speed.daemon.hosting import Joining
 from speed.fs.keyfile import write_key_file
-from speed.hosts.gateway import HostGateway
 from speed.hosts.link import HostLink
+from speed.hosts.services import HostGateway
 from speed.wire.envelope import EnvelopeType
 from tests.bridges.joined import eventually
 from tests.unit.hosts.broker import MemoryBroker
