@@ -17,6 +17,7 @@ from speed.engine import threads
 from speed.engine.message import Message
 from speed.errors import NodeClosedError, NodeStateError, SpeedError, WireError, fresh
 from speed.message.errors import AwayError
+from speed.wire import lazily
 from speed.wire.limits import RETRY_FIRST_SECONDS
 
 if TYPE_CHECKING:
@@ -216,7 +217,8 @@ class EventLoop:
         return run.ended.result()
 
     def _started(self) -> asyncio.AbstractEventLoop:
-        import asyncio  # costs 10 ms to import; most nodes never await
+        with lazily.guard:
+            import asyncio  # costs 10 ms to import; most nodes never await
 
         with self._lock:
             if self._is_over:
@@ -258,7 +260,8 @@ class EventLoop:
                 loop.close()
 
     def _cancel_all(self) -> None:
-        import asyncio
+        with lazily.guard:
+            import asyncio
 
         loop = asyncio.get_running_loop()
         tasks = asyncio.all_tasks(loop)
@@ -267,7 +270,8 @@ class EventLoop:
         loop.call_later(0, self._stop_when_ended, 50)
 
     def _stop_when_ended(self, left: int) -> None:
-        import asyncio
+        with lazily.guard:
+            import asyncio
 
         loop = asyncio.get_running_loop()
         if left and asyncio.all_tasks(loop):
@@ -302,7 +306,8 @@ class _Run:
             self._task.cancel()
 
     def _end(self, task: asyncio.Task[Any]) -> None:
-        import asyncio
+        with lazily.guard:
+            import asyncio
 
         try:
             self.ended.set_result(task.result())

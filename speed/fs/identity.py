@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from speed.fs.open import PRIVATE_FILE, SHARED_FILE, is_groups
+from speed.wire import lazily
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -83,7 +84,8 @@ def try_lock(path: str, seconds: float = 0.0) -> BaseFileLock | None:
     Raises OSError. The file stays, and means nothing by itself. A child of this process does not hold the lock: what
     it inherits at a fork is closed there.
     """
-    from filelock import FileLock, Timeout  # takes 30 ms; few processes lock anything
+    with lazily.guard:
+        from filelock import FileLock, Timeout  # takes 30 ms; few processes lock anything
 
     mode = SHARED_FILE if is_groups(os.path.dirname(path) or ".") else PRIVATE_FILE  # OSError if it is not there
     lock = FileLock(path, mode=mode, thread_local=False, fallback_to_soft=False)
@@ -130,7 +132,8 @@ def start_of(pid: int) -> int | None:
         except (FileNotFoundError, ProcessLookupError):
             return None  # gone, or hidden from this user: see process_alive
         return None if _has_ended(fields[0], int(fields[17])) else int(fields[19]) - _TICKS_AHEAD
-    import psutil
+    with lazily.guard:
+        import psutil
 
     try:
         return int(psutil.Process(pid).create_time() * 1000)

@@ -23,7 +23,7 @@ from speed.fs import claim
 from speed.fs.claim import check_reachable, read_entry_file, remove_entry_file
 from speed.fs.identity import boot_id, monotonic_ms, process_alive
 from speed.fs.root import registry_gone
-from speed.wire import names
+from speed.wire import lazily, names
 from speed.wire.entry import Entry, decode_entry, is_capacity
 from speed.wire.limits import MAX_REMEMBERED_JUNK
 from speed.wire.seal import Keyring, Keys
@@ -366,8 +366,9 @@ class RegistryWatch:
 
     def _observe(self) -> Any:
         try:
-            from watchdog.events import FileCreatedEvent, FileDeletedEvent, FileMovedEvent, FileSystemEventHandler
-            from watchdog.observers import Observer
+            with lazily.guard:
+                from watchdog.events import FileCreatedEvent, FileDeletedEvent, FileMovedEvent, FileSystemEventHandler
+                from watchdog.observers import Observer
 
             hint = self._hint
 

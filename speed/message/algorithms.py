@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from speed.errors import ConfigurationError
 from speed.message.errors import ClearanceError, NotEncryptedError, UnknownAlgorithmError, WeakAlgorithmError
 from speed.message.view import MessageView
+from speed.wire import lazily
 
 SYMMETRIC, ASYMMETRIC, POST_QUANTUM, HYBRID = 1, 2, 3, 4
 AES, CHACHA = "aes-256-gcm", "chacha20-poly1305"
@@ -130,7 +131,8 @@ def check_fips_mode(mode: str) -> str:
 
 def fips_report(mode: str) -> FipsReport:
     """What ``mode`` allows here, and what the library says of itself."""
-    from cryptography.hazmat.backends.openssl.backend import backend
+    with lazily.guard:
+        from cryptography.hazmat.backends.openssl.backend import backend
 
     allowed = tuple(name for name, row in ALGORITHMS.items() if row.strict or mode != "strict")
     return FipsReport(

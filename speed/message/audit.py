@@ -269,7 +269,8 @@ class TokenVerifier:
         schemas: SchemaRegistry | None = None,
     ) -> None:
         try:
-            import jwt
+            with lazily.guard:
+                import jwt
         except ImportError:
             raise ConfigurationError("tokens need PyJWT: install speed-ipc[tokens]") from None
         wrong = {key.algorithm for key in keys.values()} - _ALGORITHMS

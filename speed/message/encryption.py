@@ -100,7 +100,8 @@ def key_info(key: MessageKey, encapsulated: bytes, context_hash: bytes) -> bytes
 def hpke_suite() -> Any:
     """HPKE with X-Wing, HKDF-SHA256 and AES-256-GCM; NotAvailableError where the library has none."""
     try:
-        from cryptography.hazmat.primitives import hpke
+        with lazily.guard:
+            from cryptography.hazmat.primitives import hpke
 
         return hpke.Suite(hpke.KEM.MLKEM768_X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_256_GCM)
     except (ImportError, AttributeError):
@@ -108,13 +109,15 @@ def hpke_suite() -> Any:
 
 
 def hpke_public(key: MessageKey) -> Any:
-    from cryptography.hazmat.primitives import hpke
+    with lazily.guard:
+        from cryptography.hazmat.primitives import hpke
 
     return hpke.MLKEM768X25519PublicKey(key.loaded_public.mlkem, key.loaded_public.x25519)
 
 
 def hpke_secret(key: MessageKey) -> Any:
-    from cryptography.hazmat.primitives import hpke
+    with lazily.guard:
+        from cryptography.hazmat.primitives import hpke
 
     return hpke.MLKEM768X25519PrivateKey(key.loaded_secret.mlkem, key.loaded_secret.x25519)
 

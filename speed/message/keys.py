@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from speed.message.algorithms import MAX_KEY_ID_BYTES, MIN_RSA_BITS, Algorithm, algorithm_of
 from speed.message.errors import KeyRefusedError, NotAvailableError, WeakAlgorithmError
+from speed.wire import lazily
 from speed.wire.names import matches
 
 # Keys of each algorithm as the library has them: loaded, generated, made public (M-26).
@@ -90,7 +91,8 @@ def _family(algorithm: Algorithm) -> str:
 def mlkem_class(name: str, kind: str) -> Any:
     """``MLKEM768PrivateKey`` and the like; NotAvailableError where the library has none."""
     try:
-        from cryptography.hazmat.primitives.asymmetric import mlkem
+        with lazily.guard:
+            from cryptography.hazmat.primitives.asymmetric import mlkem
     except ImportError:
         raise NotAvailableError(f"{name} needs cryptography 48 or newer: install speed-ipc[messages]") from None
     return getattr(mlkem, f"MLKEM{name.rpartition('-')[2]}{kind}")

@@ -40,6 +40,7 @@ from speed.fs.open import opened
 from speed.message.errors import KeyRefusedError, KeyUnavailableError
 from speed.message.keys import MAX_SET_KEYS, MessageKey, check_key_id, generate_key, key_of_record
 from speed.message.schemas.registry import NoRedirects
+from speed.wire import lazily
 
 # Where keys come from, by URI: a provider fetches one set of keys, and keeps nothing.
 
@@ -182,7 +183,8 @@ class VaultProvider:
 
     def __init__(self, mount: str, path: str, options: dict[str, str]) -> None:
         try:
-            import hvac
+            with lazily.guard:
+                import hvac
         except ImportError:
             raise ConfigurationError("vault:// needs hvac: install speed-ipc[vault]") from None
         self._hvac = hvac
@@ -264,8 +266,9 @@ class KmsProvider:
 
     def __init__(self, path: str, options: dict[str, str]) -> None:
         try:
-            import boto3
-            import botocore
+            with lazily.guard:
+                import boto3
+                import botocore
         except ImportError:
             raise ConfigurationError("awskms:// needs boto3: install speed-ipc[aws]") from None
         if "key" not in options:

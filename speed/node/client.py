@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from speed.core.services import result_reader
 from speed.core.signatures import Description
 from speed.errors import ConfigurationError, InvalidArgumentsError
+from speed.wire import lazily
 from speed.wire.text import describe
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ class Client:
         return self._node.call(self._target, method.name, named, **how)
 
     async def _awaited(self, method: Method, *given: Any, **by_name: Any) -> Any:
-        import asyncio  # costs 10 ms to import; who awaits has it
+        with lazily.guard:
+            import asyncio  # costs 10 ms to import; who awaits has it
 
         named = method.named(given, by_name)
         if not self._is_checked:

@@ -22,6 +22,7 @@ from speed.node.consumer import (
     call_host,
     read_message,
 )
+from speed.wire import lazily
 from speed.wire.topic import batches, outgoing, outgoing_all
 from speed.wire.value import pack
 
@@ -259,7 +260,8 @@ def offsets_of(answer: Mapping[str, Any]) -> list[TopicOffset]:
 
 
 def _own_name() -> str:
-    from uuid import uuid4
+    with lazily.guard:
+        from uuid import uuid4
 
     return f"c-{uuid4().hex[:12]}"
 

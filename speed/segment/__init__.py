@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from speed.wire import lazily
+
 if TYPE_CHECKING:
     from speed.segment.assembler import Assembler, Outcome
     from speed.segment.form import Segment, keccak256, read_segment, write_segment
@@ -32,6 +34,4 @@ __all__ = ["Assembler", "Limits", "Outcome", "Segment", "Splitter", "keccak256",
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return getattr(lazily.load(f"{__name__}.{_LATER[name]}"), name)

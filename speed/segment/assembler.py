@@ -9,6 +9,7 @@ from speed.errors import WireError
 from speed.segment.form import STEP_BYTES, Keccak, Segment, new_keccak, read_segment
 from speed.segment.parity import Decoder
 from speed.segment.reassembly import Limits, PayloadKey, Reassembly, SegmentVerdict
+from speed.wire import lazily
 from speed.wire.limits import MIN_LENGTH_TRIALS
 
 # A payload put together from enough of its segments, and proven by its hash (G-3, G-10, G-11).
@@ -60,7 +61,8 @@ def recover(shards: Shards) -> None:
     missing = [index for index in range(shards.data_count) if index not in held]
     if not missing:
         return
-    import numpy as np
+    with lazily.guard:
+        import numpy as np
 
     parity = sorted(slot for slot in held if slot >= shards.data_count)[: len(missing)]
     numbers = [slot - shards.data_count for slot in parity]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from speed.errors import WireError
+from speed.wire import lazily
 from speed.wire.limits import MAX_SEGMENTS
 from speed.wire.records import LENGTH_DELIMITED, VARINT, read_varint, tag_of, varint, walk
 from speed.wire.records import SegmentMessageProto as Fields
@@ -26,7 +27,8 @@ class Keccak(Protocol):
 
 def new_keccak(data: bytes = b"") -> Keccak:
     """An incremental hash that begins with ``data``."""
-    from sha3 import keccak_256
+    with lazily.guard:
+        from sha3 import keccak_256
 
     begun: Keccak = keccak_256(data)
     return begun

@@ -13,6 +13,7 @@ from typing import Any
 
 from speed.errors import ConfigurationError
 from speed.segment.form import SHARD_UNIT
+from speed.wire import lazily
 
 # The two fields of the parity, with the tables that everything else is made from (G-7, G-8).
 
@@ -331,7 +332,8 @@ def _slices(columns: int, shards: int) -> Iterator[tuple[int, int]]:
 
 def _numpy() -> Any:
     try:
-        import numpy
+        with lazily.guard:
+            import numpy
     except ImportError:
         raise ConfigurationError("parity needs numpy: install speed-ipc[columns], or set no parity rate") from None
     return numpy

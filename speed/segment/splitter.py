@@ -10,6 +10,7 @@ from typing import Any
 from speed.errors import ConfigurationError, PayloadTooLargeError
 from speed.segment.form import MAX_HEAD_BYTES, SHARD_UNIT, ByteSource, Memory, Segment, hash_all, steps
 from speed.segment.parity import ParityEncoder
+from speed.wire import lazily
 from speed.wire.envelope import ENVELOPE_OVERHEAD
 from speed.wire.limits import DATA_SEGMENT_BYTES, MAX_SEGMENTS, PARITY_RATE
 
@@ -114,7 +115,8 @@ def parity_shards(source: ByteSource, shape: Shape) -> Iterator[memoryview]:
 
 
 def _parity_rows(source: ByteSource, shape: Shape, wanted: slice) -> Any:
-    import numpy as np
+    with lazily.guard:
+        import numpy as np
 
     encoder = ParityEncoder(shape.data_count, shape.parity_count)
     rows = np.empty((wanted.stop - wanted.start, shape.segment_size), np.uint8)
@@ -126,7 +128,8 @@ def _parity_rows(source: ByteSource, shape: Shape, wanted: slice) -> Any:
 
 
 def _columns(source: ByteSource, shape: Shape, begin: int, end: int) -> Any:
-    import numpy as np
+    with lazily.guard:
+        import numpy as np
 
     columns: Any = np.zeros((shape.data_count, end - begin), np.uint8)
     for index, row in enumerate(columns):

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from speed.errors import WireError
+from speed.wire import lazily
 
 if TYPE_CHECKING:
     from json import JSONDecoder
@@ -130,7 +131,8 @@ def _whole(text: str) -> int:
 
 @cache
 def _decoder(written: bool) -> JSONDecoder:
-    import json  # who reads none does without
+    with lazily.guard:
+        import json  # who reads none does without
 
     return json.JSONDecoder(
         parse_constant=_no_json, parse_float=WrittenFloat.of if written else _finite, parse_int=_whole
