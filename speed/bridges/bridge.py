@@ -145,6 +145,9 @@ class BridgeSource(Protocol):
     def settle(self, loads: Sequence[Load]) -> None:
         """These do not come again. Raises SpeedError; then it is asked again."""
 
+    def check(self) -> None:
+        """Whether it would hand out a message now: some say nothing while their server is away. Raises SpeedError."""
+
     def lag(self) -> int | None:
         """How many messages wait there; None where nobody knows."""
 
@@ -274,7 +277,7 @@ class Bridge:
             if self._batches:
                 self._carry_first()
             else:
-                self._look_at_sink()
+                self._look_at_ends()
         except SpeedError as error:
             self._fail(f"{error.code}: {error}")
         except Exception as error:  # a defect of ours must not end the bridge
@@ -283,10 +286,11 @@ class Bridge:
                 log.error("bridge %s met an unexpected %s\n%s", self.name, type(error).__name__, where)
             self._fail(type(error).__name__)
 
-    def _look_at_sink(self) -> None:
-        """With nothing to carry: that neither end answers is to be seen before a message waits for it."""
+    def _look_at_ends(self) -> None:
+        """With nothing to carry: an end that does not answer is to be seen before a message waits for it."""
         if self._breaker.state is not TRYING and monotonic() < self._checked_at + CHECK_SECONDS:
             return
+        self._source.check()
         self._sinking.submit(self._sink.check).result()
         self._checked_at = monotonic()
         if self._breaker.state is TRYING:

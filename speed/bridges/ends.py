@@ -118,6 +118,10 @@ class BackendSource:
         self._subscription.acknowledge([load.handle for load in loads])
         self._holds = False
 
+    def check(self) -> None:
+        """Asks the backend."""
+        self._backend.ping(CHECK_ANSWER_SECONDS)
+
     def lag(self) -> int | None:
         """The backend's own tools tell."""
         return None
@@ -419,6 +423,9 @@ class EventSource:
         known = {**self._known, **{lane: self._place(lane, offset) for lane, offset in ends.items()}}
         self._positions.write(known)
         self._known = known
+
+    def check(self) -> None:
+        """The journal is this process's own."""
 
     def lag(self) -> int | None:
         """What is recorded and not settled."""

@@ -421,6 +421,9 @@ class TopicSource:
         except SubscriptionError as error:
             raise _bridge_error(error, topic.name) from None
 
+    def check(self) -> None:
+        """The topics are this process's own."""
+
     def lag(self) -> int | None:
         """What is behind the cursors, and all of topics that are to be read whole."""
         with self._topics.lock:

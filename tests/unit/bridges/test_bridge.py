@@ -34,6 +34,7 @@ class MemorySource:
         self.settled: list[int] = []
         self.failures: deque[Exception | None] = deque()
         self.not_settled: deque[Exception] = deque()
+        self.away: Exception | None = None
         self.is_closed = False
 
     def receive(self, most: int, seconds: float) -> list[Load]:
@@ -45,6 +46,10 @@ class MemorySource:
         if self.not_settled:
             raise self.not_settled.popleft()
         self.settled += [one.sequence for one in loads]
+
+    def check(self) -> None:
+        if self.away is not None:
+            raise self.away
 
     def lag(self) -> int | None:
         if self.is_closed:
@@ -214,6 +219,16 @@ def test_a_sink_that_is_away_is_noticed_though_nothing_is_to_be_carried(site_of:
     site.turn()
     assert site.row("state", "failures") == ["waiting", 2], "the source answers, which is not enough"
     site.sink.fails = lambda part: None
+    site.turn()
+    assert site.row("state", "trouble") == ["carrying", ""]
+
+
+def test_a_source_that_hands_out_nothing_because_it_is_away_is_noticed(site_of: SiteOf) -> None:
+    site = site_of([])
+    site.source.away = BackendAwayError("gone")
+    site.turn()
+    assert site.row("state", "trouble") == ["waiting", "BACKEND_AWAY: gone"]
+    site.source.away = None
     site.turn()
     assert site.row("state", "trouble") == ["carrying", ""]
 
