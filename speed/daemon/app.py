@@ -23,7 +23,7 @@ from speed import Node
 from speed.bridges.running import Bridging, Events
 from speed.daemon.child import Groups, Surroundings
 from speed.daemon.config import Config, LogSettings, TopicSettings, TopicsSettings
-from speed.daemon.control import ControlSocket, Health, ServiceNotifier, Trouble, checked_name
+from speed.daemon.control import Health, ServiceNotifier, Trouble, checked_name, opened_control
 from speed.daemon.host import change_grants, load_service
 from speed.daemon.hosting import Hosting, MessageKeyRotation, Recording, Resealing, opened_gateway
 from speed.daemon.log import Forwarded, LogFile, open_log
@@ -118,7 +118,7 @@ class Daemon:
             "stop": self._stop_now,
             "restart": self._restart_named,
         }
-        self._control = ControlSocket(node.root, self._answer)
+        self._control = opened_control(node.root, self._answer, log)
         self._stop_signals = 0
         self._is_ready = False
         self._status_line = ""
@@ -138,7 +138,8 @@ class Daemon:
                     self._supervisor.tick()
                     self._timers()
         finally:
-            self._control.close()
+            if self._control is not None:
+                self._control.close()
             self._groups.close()
             self._resealing.close()
         self._log.info("stopped", failed=self._failed)
@@ -148,17 +149,18 @@ class Daemon:
         """Sleep until something happens, and handle the descriptors that did."""
         fds = self._supervisor.fds()
         with selectors.DefaultSelector() as selector:
-            for fd in (signals, self._control.fileno(), *fds):
+            control = () if self._control is None else (self._control.fileno(),)
+            for fd in (signals, *control, *fds):
                 selector.register(fd, selectors.EVENT_READ)
             ready = [key.fd for key, _ in selector.select(max(0.0, self._next_timer() - time.monotonic()))]
         for fd in ready:
             if fd == signals:
                 for number in os.read(signals, 4096):
                     self._signalled(number)
-            elif fd == self._control.fileno():
-                self._control.readable()
-            else:
+            elif fd in fds:
                 fds[fd].readable(fd)
+            elif self._control is not None:
+                self._control.readable()
 
     def _next_timer(self) -> float:
         timers = [self._next_sweep, self._supervisor.next_timer()]

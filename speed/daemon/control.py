@@ -111,6 +111,17 @@ class ControlSocket:
             os.unlink(self._path)
 
 
+def opened_control(
+    root: str, answer: Callable[[dict[str, Any]], dict[str, Any] | None], log: Any
+) -> ControlSocket | None:
+    """What cannot be made, as where another member of a group left its own, keeps nobody from serving."""
+    try:
+        return ControlSocket(root, answer)
+    except OSError as error:
+        log.warning("control_not_opened", reason=f"{names.daemon_socket(root)}: {error.strerror}")
+        return None
+
+
 def ask(root: str, request: dict[str, Any], timeout_seconds: float = ASK_SECONDS) -> dict[str, Any]:
     """What the speedd of a root answers; {} where it ended instead.
 

@@ -212,6 +212,18 @@ def test_a_speedd_that_was_killed_leaves_a_socket_that_hinders_nobody(start: Cal
     assert status(second)["pid"] == second.process.pid
 
 
+def test_a_socket_that_cannot_be_made_keeps_nobody_from_serving(
+    start: Callable[..., Speedd], client: speed.Node, directory: Path
+) -> None:
+    (directory / "root" / ".speedd.socket").mkdir()
+    speedd = start(ONE)
+    assert "Is a directory" in speedd.until("control_not_opened")["reason"]
+    speedd.until("ready")
+    client.call("one", "pid")
+    assert told(speedd, "status").returncode == 3
+    assert speedd.stop() == 0
+
+
 @pytest.fixture
 def small_root(directory: Path) -> Iterator[Path]:
     """The root of the configuration, on a filesystem of 3 MiB."""
