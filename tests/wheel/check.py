@@ -109,6 +109,7 @@ def look_into(wheel: Path, python_tag: str) -> None:
         assert not [name for name in names if name.endswith((".cpp", ".hpp", ".a"))]
         jars = [name for name in names if name.startswith("speed/spark/jars/")]
         assert len(jars) >= 3, f"{wheel.name} holds the jars {jars}"
+        megabytes = wheel.stat().st_size / 1e6
         sizes = {one.filename: one.compress_size / 1e6 for one in archive.infolist()}
         large = {jar: sizes.pop(jar) for jar in jars}
         assert max(large.values()) <= MAX_JAR_MEGABYTES, large
