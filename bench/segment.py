@@ -28,7 +28,7 @@ from speed.fs.keyfile import write_key_file
 from speed.segment import Assembler, Limits, Segment, Splitter, keccak256, write_segment
 from speed.segment.form import Memory
 from speed.segment.parity import Decoder, ParityEncoder
-from speed.segment.splitter import cut
+from speed.segment.payload import cut
 
 ENGINES = ("python",) if why_unusable(__version__) else ("python", "native")
 PEAK = """

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from speed.message.options import PublishOptions
     from speed.message.schemas.registry import NamespaceSchemas, SchemaRegistry, SchemaUsage
     from speed.message.security import MessageSecurity
+    from speed.node.client import named
     from speed.node.consumer import Consumer, TopicMessage, TopicOffset
     from speed.node.node import Node
     from speed.node.topic import Reader, Topic
@@ -102,6 +103,7 @@ _LATER = {
     "trace": "speed.engine.tracing",
     "traced": "speed.engine.tracing",
     "init_root": "speed.fs.keyfile",
+    "named": "speed.node.client",
     "Consumer": "speed.node.consumer",
     "Reader": "speed.node.topic",
     "Topic": "speed.node.topic",
@@ -199,6 +201,7 @@ __all__ = [
     "current_trace",
     "generate_key",
     "init_root",
+    "named",
     "trace",
     "traced",
 ]

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any
 from speed.wire import lazily
 
 if TYPE_CHECKING:
-    from speed.segment.assembler import Assembler, Outcome
     from speed.segment.form import Segment, keccak256, read_segment, write_segment
+    from speed.segment.payload import Assembler, Outcome, Splitter
     from speed.segment.reassembly import Limits
-    from speed.segment.splitter import Splitter
 
 _LATER = {
-    "Assembler": "assembler",
-    "Outcome": "assembler",
+    "Assembler": "payload",
+    "Outcome": "payload",
     "Segment": "form",
     "read_segment": "form",
     "write_segment": "form",
     "keccak256": "form",
     "Limits": "reassembly",
-    "Splitter": "splitter",
+    "Splitter": "payload",
 }
 """Imported at first use: most nodes never see a segment."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from datetime import date, timedelta
 from typing import Any
 
 import speed
@@ -20,6 +21,7 @@ def register(node: speed.Node) -> None:
     """Offer all of them on ``node``."""
     node.register("echo", _echo)
     node.register("add", lambda a, b: a + b)
+    node.register("due", _due)
     node.register("sleep", _sleep)
     node.register("fail", _fail)
     node.register("error", lambda code: speed.Response.error(code, "asked for", {"why": "asked"}))
@@ -30,6 +32,11 @@ def register(node: speed.Node) -> None:
     node.register("rows", by_row(_row))
     node.register("note", _note)
     _register_sequence(node)
+
+
+def _due(day: date, days: int, times: int = 1) -> list[date]:
+    """Days on which something is due."""
+    return [day + timedelta(days=days * number) for number in range(1, times + 1)]
 
 
 def _sleep(seconds: float) -> float:
