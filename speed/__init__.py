@@ -58,7 +58,7 @@ from speed.errors import (
 if TYPE_CHECKING:
     from speed.core.services import Request, Response, Service, ServiceError
     from speed.engine.message import Message, Published
-    from speed.engine.options import Retry
+    from speed.engine.options import CallRequest, Retry
     from speed.engine.tracing import current_trace, trace, traced
     from speed.fs.keyfile import init_root
     from speed.message.audit import AuditLog, TokenVerifier
@@ -79,6 +79,7 @@ __version__ = "0.1.0"
 
 _LATER = {
     "Node": "speed.node.node",
+    "CallRequest": "speed.engine.options",
     "Retry": "speed.engine.options",
     "Message": "speed.engine.message",
     "Request": "speed.core.services",
@@ -131,6 +132,7 @@ __all__ = [
     "ApplicationError",
     "AuditLog",
     "CallError",
+    "CallRequest",
     "CallTimeoutError",
     "CallWithdrawnError",
     "Column",

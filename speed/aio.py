@@ -237,6 +237,7 @@ class AsyncNode:
         self.register, self.unregister, self.service = node.register, node.unregister, node.service
         self.on_message, self.on_batch, self.subscribe = node.on_message, node.on_batch, node.subscribe
         self.on_join, self.on_leave, self.on_lost = node.on_join, node.on_leave, node.on_lost
+        self.intercept_calls, self.intercept_services = node.intercept_calls, node.intercept_services
         self.allowed, self.segment = node.allowed, node.segment
         self.name, self.root, self.engine = node.name, node.root, node.engine
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from speed.core.hints import by_name, each, function, in_seconds, is_type, number, several, text, texts
@@ -16,6 +17,7 @@ from speed.core.services import Service, ServiceOptions, as_declared, as_service
 from speed.core.signatures import Description, described
 from speed.engine import Engine
 from speed.engine.event_loop import Awaited, EventLoop, Receiving, is_async
+from speed.engine.interceptors import Intercepted, InterceptedFuture, Interceptors, checked, through
 from speed.engine.message import Published, publish_each
 from speed.engine.options import ON_FULL, Attempts, CallRequest, Retry, RetryBudget, SendRequest
 from speed.engine.tracing import with_trace
@@ -37,6 +39,19 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 Handler = Callable[["Message"], object]
 HandlerFunction = TypeVar("HandlerFunction", bound=Callable[..., object])
+InterceptorFunction = TypeVar("InterceptorFunction", bound=Callable[..., Any])
+
+
+def _called(call: Callable[[CallRequest], Any], request: CallRequest) -> Any:
+    """A call whose error says where it comes from, and is of the class that the program declares."""
+    try:
+        return call(request)
+    except SpeedError as error:
+        error.node, error.service = request.target, request.service
+        declared = as_declared(error)
+        if declared is error:
+            raise
+        raise declared from None
 
 
 class Verbs:
@@ -53,6 +68,9 @@ class Verbs:
     _security: MessageSecurity | None
     _namespace: str
     _forked: bool
+    _around_calls: Interceptors = ()
+    _around_services: Interceptors = ()
+    _has_services = False
     _budgets: dict[str, RetryBudget]
     """Of what is tried again, by target."""
 
@@ -97,9 +115,12 @@ class Verbs:
         if replace:
             with suppress(ServiceNotFoundError):
                 self.unregister(name)
-        awaited = Awaited(as_service(name, service), self._loop) if is_async(service) else service
+        offered = Awaited(as_service(name, service), self._loop) if is_async(service) else service
+        if self._around_services:
+            offered = Intercepted(as_service(name, offered), self._around_services)
+        self._has_services = True
         grants = None if allow is None else local_grants(texts("allow", allow))
-        self._engine.register(name, awaited, grants, ServiceOptions(idempotent, text("version", version)))
+        self._engine.register(name, offered, grants, ServiceOptions(idempotent, text("version", version)))
 
     def service(
         self,
@@ -122,7 +143,40 @@ class Verbs:
         """Take a service back: what runs ends as it would. Raises ServiceNotFoundError, as calls do from now on."""
         self._engine.unregister(text("name", name))
 
+    def intercept_services(self, interceptor: InterceptorFunction) -> InterceptorFunction:
+        """Run ``interceptor`` around each service of this node; also a decorator.
+
+        It is a generator function of a ``speed.Request``, and yields it, or one like it, once::
+
+            @node.intercept_services
+            def measure(request):
+                began = monotonic()
+                try:
+                    yield request
+                finally:
+                    print(request.service, request.caller, monotonic() - began)
+
+        What the service gives is what ``yield`` gives, and what it raises is raised there. An error that the
+        interceptor raises takes the place of the outcome, and so does a value that it returns, unless that is None. One
+        that returns or raises before it yields answers itself: the service is not invoked. The first one added is the
+        outermost. It runs on a worker, where it may wait. Raises ConfigurationError for another function, and once a
+        service is registered, which would be without.
+        """
+        if self._has_services:
+            raise ConfigurationError("a service is registered already: add interceptors of services before")
+        self._around_services = (*self._around_services, checked(interceptor))
+        return interceptor
+
     # --- calls ---
+    def intercept_calls(self, interceptor: InterceptorFunction) -> InterceptorFunction:
+        """Run ``interceptor`` around each attempt of a call that this node makes from now on; also a decorator.
+
+        As ``intercept_services``, with a ``speed.CallRequest``. Of ``submit`` and ``aio`` another thread may run what
+        stands behind its ``yield``.
+        """
+        self._around_calls = (*self._around_calls, checked(interceptor))
+        return interceptor
+
     def call(
         self,
         target: str,
@@ -148,6 +202,8 @@ class Verbs:
         read = None if returns is None else result_reader(returns)
         request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
         call = self._toward(target).call
+        if self._around_calls:
+            call = partial(through, self._around_calls, partial(_called, call))
         try:
             return call(request) if retry is None else self._repeated(call, request, retry)
         except SpeedError as error:
@@ -194,8 +250,11 @@ class Verbs:
         target, service = text("node", target), text("service", service)
         read = None if returns is None else result_reader(returns)
         request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
+        submit = self._toward(target).submit
         try:
-            return self._toward(target).submit(request)
+            if self._around_calls:
+                return InterceptedFuture(self._around_calls, submit, request)
+            return submit(request)
         except SpeedError as error:
             error.node, error.service = target, service
             raise
