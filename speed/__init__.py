@@ -68,11 +68,12 @@ if TYPE_CHECKING:
     from speed.message.options import PublishOptions
     from speed.message.schemas.registry import NamespaceSchemas, SchemaRegistry, SchemaUsage
     from speed.message.security import MessageSecurity
-    from speed.node.consumer import Consumer, TopicMessage, TopicOffset
+    from speed.node.consumer import Consumer, TopicMessage
     from speed.node.node import Node
     from speed.node.topic import Reader, Topic
     from speed.wire.column import Column
     from speed.wire.entry import Entry
+    from speed.wire.topic import TopicOffset
 
 __version__ = "0.1.0"
 
@@ -106,7 +107,7 @@ _LATER = {
     "Reader": "speed.node.topic",
     "Topic": "speed.node.topic",
     "TopicMessage": "speed.node.consumer",
-    "TopicOffset": "speed.node.consumer",
+    "TopicOffset": "speed.wire.topic",
 }
 """Names that are imported when first used, so that ``import speed`` stays quick."""
 

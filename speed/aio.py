@@ -26,14 +26,13 @@ from speed.node.consumer import (
     WAIT_SECONDS,
     Consumer,
     TopicMessage,
-    TopicOffset,
     is_unknown,
-    outwait,
 )
-from speed.node.topic import Topic, due_ms, offsets_of
+from speed.node.topic import Topic, due_ms
+from speed.node.verbs import STARTING_SECONDS, outwait
 from speed.wire import lazily
 from speed.wire.entry import Entry
-from speed.wire.topic import outgoing
+from speed.wire.topic import TopicOffset, offsets_of, outgoing
 from speed.wire.value import pack
 
 if TYPE_CHECKING:
@@ -76,12 +75,14 @@ class InHand:
 # Durable topics for asyncio: ``node.aio.topic("orders")``. What is not here is as in ``speed.Topic``.
 
 
-async def _call_host(node: AsyncNode, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
-    """Like ``speed.node.consumer.call_host``."""
-    ends = time.monotonic() + min(checked_seconds("timeout", timeout), GRACE_SECONDS)
+async def _call_when_allowed(
+    node: AsyncNode, host: str, service: str, arguments: dict[str, Any], timeout: float
+) -> Any:
+    """Like ``speed.node.verbs.call_when_allowed``."""
+    ends = time.monotonic() + min(checked_seconds("timeout", timeout), STARTING_SECONDS)
     while True:
         try:
-            return await node.call(host, f"topics.{service}", arguments, timeout=timeout)
+            return await node.call(host, service, arguments, timeout=timeout)
         except AccessDeniedError as error:
             await asyncio.to_thread(outwait, node._node, host, ends, error)
 
@@ -94,7 +95,7 @@ class AsyncTopic:
         self.name, self.host = topic.name, topic.host
 
     async def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
-        return await _call_host(self._node, self.host, service, dict(arguments), timeout)
+        return await _call_when_allowed(self._node, self.host, f"topics.{service}", dict(arguments), timeout)
 
     async def publish(self, payload: Any, *, timeout: float = 30.0, **how: Any) -> TopicOffset:
         """Like ``Topic.publish``."""
@@ -128,7 +129,7 @@ class AsyncConsumer:
         return asyncio.Event()
 
     async def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
-        return await _call_host(self._node, self._consumer._host, service, dict(arguments), timeout)
+        return await _call_when_allowed(self._node, self._consumer._host, f"topics.{service}", dict(arguments), timeout)
 
     async def receive(self, timeout: float | None = None) -> TopicMessage | None:
         """Like ``Consumer.receive``: None at once when the consumer is closed. Cancelled, it loses nothing."""

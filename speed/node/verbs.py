@@ -11,7 +11,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from speed.core.hints import by_name, each, function, in_seconds, is_type, number, several, text, texts
+from speed.core.access import granted
+from speed.core.hints import by_name, checked_seconds, each, function, in_seconds, is_type, number, several, text, texts
 from speed.core.services import Service, ServiceOptions, as_declared, as_service, result_reader
 from speed.core.signatures import Description, described
 from speed.engine import Engine
@@ -20,7 +21,14 @@ from speed.engine.message import Published, publish_each
 from speed.engine.options import ON_FULL, Attempts, CallRequest, Retry, RetryBudget, SendRequest
 from speed.engine.tracing import with_trace
 from speed.engine.workers import place_given_up
-from speed.errors import ConfigurationError, NodeClosedError, ServiceNotFoundError, SpeedError
+from speed.errors import (
+    AccessDeniedError,
+    ConfigurationError,
+    NodeClosedError,
+    ServiceNotFoundError,
+    SpeedError,
+    UnknownNodeError,
+)
 from speed.node.guard import Opening
 from speed.wire import lazily
 from speed.wire.entry import Entry
@@ -512,3 +520,34 @@ class Verbs:
             from speed.node.protection import Protected
 
         return Protected(self._engine, self.name, self._namespace, self._security)
+
+
+STARTING_SECONDS = 5.0
+"""How long at most a node that allows nobody yet is asked again."""
+
+
+def call_when_allowed(node: Verbs, target: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
+    """The answer of a node that may just have started: while it allows nobody, it is asked again."""
+    ends = time.monotonic() + min(checked_seconds("timeout", timeout), STARTING_SECONDS)
+    while True:
+        try:
+            return node.call(target, service, arguments, timeout=timeout)
+        except AccessDeniedError as error:
+            outwait(node, target, ends, error)
+
+
+def outwait(node: Verbs, target: str, ends: float, error: AccessDeniedError) -> None:
+    """Until ``target`` allows this node; raises ``error`` if it goes on so: then it never did, or does no more."""
+    left = ends - time.monotonic()
+    if left <= 0 or _allows_others(node, target):
+        raise error
+    try:
+        node.wait_for(target, timeout=left)
+    except UnknownNodeError:
+        raise error from None
+
+
+def _allows_others(node: Verbs, target: str) -> bool:
+    """Whether it says whom it allows, and this node is not among them: to wait would change nothing."""
+    entry = next((one for one in node.nodes() if one.name == target), None)
+    return entry is not None and bool(entry.allow) and not granted(entry, node.name)
