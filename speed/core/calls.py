@@ -233,12 +233,24 @@ def _is_counters(value: Any) -> bool:
     return type(value) is dict and all(type(name) is str and _is_whole(one) for name, one in value.items())
 
 
+def _is_times(value: Any) -> bool:
+    return type(value) is list and len(value) == TIMES and all(map(_is_whole, value))
+
+
+def _optional(check: Check) -> Check:
+    """What older nodes do not tell."""
+    return lambda value: value is None or check(value)
+
+
 _SERVICE: dict[str, Check] = {
     "numRequests": _is_whole,
     "numErrors": _is_whole,
     "lastError": _is_text,
     "processingSeconds": _is_number,
     "averageSeconds": _is_number,
+    "numTimedOut": _optional(_is_whole),
+    "queueTimes": _optional(_is_times),
+    "runTimes": _optional(_is_times),
 }
 
 
@@ -287,6 +299,10 @@ _ANSWERS: dict[str, dict[str, Check]] = {
         "uptimeSeconds": _is_time,
         "pendingCalls": _is_whole,
         "lanes": _is_whole,
+        "queuedRequests": _optional(_is_whole),
+        "runningRequests": _optional(_is_whole),
+        "queuedMessages": _optional(_is_whole),
+        "workers": _optional(_is_whole),
         "counters": _is_counters,
         "services": _is_services,
     },
@@ -301,6 +317,32 @@ def checked_answer(operation: str, result: Any, node: str) -> dict[str, Any]:
         if not check(result.get(name)):
             raise WireError("BAD_PAYLOAD", f"the answer of {node} to {operation} has no {name} of the right kind")
     return result
+
+
+# How long things took, as counts of spans: the first counts those below 64 µs, each that follows those of up to twice
+# as long, the last whatever is longer (S-14).
+
+TIMES = 24
+_SHORTEST_BITS = 6
+TIME_BOUNDS_SECONDS = tuple((1 << (_SHORTEST_BITS + place)) / 1e6 for place in range(TIMES - 1))
+"""The end of each span but the last."""
+
+
+def time_place(seconds: float) -> int:
+    """Where among the counts a span of ``seconds`` is counted."""
+    whole_us = max(0, int(seconds * 1e6))
+    return min(max(0, whole_us.bit_length() - _SHORTEST_BITS), TIMES - 1)
+
+
+def time_quantile(counts: Sequence[int], share: float) -> float:
+    """Seconds that ``share`` of what was counted stayed below, at most; 0.0 where nothing was counted."""
+    wanted = share * sum(counts)
+    seen = 0
+    for place, number in enumerate(counts):
+        seen += number
+        if number and seen >= wanted:
+            return TIME_BOUNDS_SECONDS[place] if place < len(TIME_BOUNDS_SECONDS) else math.inf
+    return 0.0
 
 
 _RESCAN_SECONDS = 1.0

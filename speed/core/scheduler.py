@@ -338,6 +338,16 @@ class Scheduler:
         if not waiting:
             del self._unclaimed[work.sender]
 
+    def load(self) -> dict[str, int]:
+        """What waits and what runs: requests, and messages that nobody handles yet."""
+        waiting = sum(map(len, self._requests.values()))
+        messages = sum(map(len, self._queues.values())) + sum(map(len, self._unclaimed.values())) + len(self._back_off)
+        return {
+            "queuedRequests": waiting,
+            "runningRequests": len(self._accepted) - waiting,
+            "queuedMessages": messages,
+        }
+
     # --- withdrawal, departure, time ---
 
     def withdraw(self, sender: str, key: Hashable) -> Work | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speed.core.access import AccessPolicy
-from speed.core.calls import PendingCalls
+from speed.core.calls import TIMES, PendingCalls, time_place
 from speed.engine import threads
 from speed.engine.tracing import LogLimiter
 from speed.errors import SpeedError, fresh
@@ -29,6 +29,9 @@ class ServiceStats:
     errors: int = 0
     last_error: str = ""
     processing_seconds: float = 0.0
+    timed_out: int = 0
+    queue_times: list[int] = field(default_factory=lambda: [0] * TIMES)
+    run_times: list[int] = field(default_factory=lambda: [0] * TIMES)
 
     def as_map(self) -> dict[str, Any]:
         average = self.processing_seconds / self.requests if self.requests else 0.0
@@ -38,6 +41,9 @@ class ServiceStats:
             "lastError": self.last_error,
             "processingSeconds": self.processing_seconds,
             "averageSeconds": average,
+            "numTimedOut": self.timed_out,
+            "queueTimes": list(self.queue_times),
+            "runTimes": list(self.run_times),
         }
 
 
@@ -53,15 +59,26 @@ class Stats:
         with self.lock:
             self._counts[name] = self._counts.get(name, 0) + amount
 
-    def served(self, service: str, seconds: float, error: str = "") -> None:
-        """Record one request that began and was answered; ``error`` is its code, empty on success."""
+    def served(self, service: str, seconds: float, error: str = "", queued_seconds: float = 0.0) -> None:
+        """Record one request that waited, began and was answered; ``error`` is its code, empty on success."""
+        queued, ran = time_place(queued_seconds), time_place(seconds)
         with self.lock:
-            stats = self._services.get(service) or self._services.setdefault(service, ServiceStats())
+            stats = self._of(service)
             stats.requests += 1
+            stats.queue_times[queued] += 1
+            stats.run_times[ran] += 1
             stats.processing_seconds += seconds
             if error:
                 stats.errors += 1
                 stats.last_error = error
+
+    def timed_out(self, service: str) -> None:
+        """Record that the deadline of a request for a service that is registered passed, before it began or later."""
+        with self.lock:
+            self._of(service).timed_out += 1
+
+    def _of(self, service: str) -> ServiceStats:
+        return self._services.get(service) or self._services.setdefault(service, ServiceStats())
 
     def value(self, name: str) -> int:
         with self.lock:

@@ -235,7 +235,7 @@ def _begin(
         lambda name: protocol.node_replaced(name),  # noqa: PLW0108 (it is made below)
         sweeper,
     )
-    introspection = Introspection(context, serving.services)
+    introspection = Introspection(context, serving.services, pool)
     dispatch = Dispatch(
         context,
         links,

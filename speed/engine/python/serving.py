@@ -110,6 +110,7 @@ class Accepted:
         "payload",
         "sent_ms",
         "source",
+        "taken_at",
         "token",
         "unsure",
         "was_found_again",
@@ -129,7 +130,7 @@ class Accepted:
         self.lane, self.source, self.token, self.generation = lane, lane.source, token, generation
         self.head, self.payload, self.deadline = head, payload, deadline
         self.sent_ms, self.unsure = sent_ms, unsure
-        self.cancellation = Withdrawal()
+        self.cancellation, self.taken_at = Withdrawal(), monotonic()
         self.is_over = self.was_found_again = False
         self._right = [None]
 
@@ -350,7 +351,8 @@ class Serving:
         code = self._answer(call, response, has_begun=began is not None)
         self._forget(call)
         if began is not None:
-            self._context.stats.served(call.head.service, monotonic() - began, code)
+            queued_seconds = began - call.taken_at
+            self._context.stats.served(call.head.service, monotonic() - began, code, queued_seconds)
 
     def _answer(self, call: Accepted, response: Response, *, has_begun: bool) -> str:
         """Answer, unless that was done; returns the code of the error, for the counters."""
@@ -478,6 +480,8 @@ class Serving:
         if not call.claim_answer():
             return
         self._context.stats.count(TIMED_OUT[phase])
+        if call.head.service in self.services:  # others choose the rest, and how many there are
+            self._context.stats.timed_out(call.head.service)
         call.finish()
         text = f"the deadline of {call.head.service!r} passed while {phase}: allow it more time"
         reply = spc.encode_error(call.head.request_id, "TIMEOUT", text, {"phase": phase})

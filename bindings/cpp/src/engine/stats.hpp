@@ -2,6 +2,10 @@
 // Threads: all methods may be called from any thread.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,12 +17,34 @@
 
 namespace speed::engine {
 
+// How long things took, as counts of spans: the first counts those below 64 us, each that follows those of up to twice as
+// long, the last whatever is longer.
+class Times {
+ public:
+  static constexpr std::size_t places = 24;
+  static constexpr std::size_t shortest_bits = 6;
+
+  static constexpr std::size_t place(Duration span) {
+    const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(span).count();
+    const auto bits = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(whole < 0 ? 0 : whole)));
+    return std::min(bits < shortest_bits ? 0 : bits - shortest_bits, places - 1);
+  }
+  void add(Duration span) { ++counts_[place(span)]; }
+  Array as_array() const { return {counts_.begin(), counts_.end()}; }
+
+ private:
+  std::array<std::int64_t, places> counts_{};
+};
+
 // What one service did since it was registered.
 struct ServiceStats {
   std::int64_t requests = 0;
   std::int64_t errors = 0;
   std::string last_error;
   Duration processing = {};
+  std::int64_t timed_out = 0;  // before they began, or later
+  Times queue_times;
+  Times run_times;
 
   Map as_map() const {
     const double average = requests == 0 ? 0.0 : in_seconds(processing) / static_cast<double>(requests);
@@ -26,7 +52,10 @@ struct ServiceStats {
             {"numErrors", errors},
             {"lastError", last_error},
             {"processingSeconds", in_seconds(processing)},
-            {"averageSeconds", average}};
+            {"averageSeconds", average},
+            {"numTimedOut", timed_out},
+            {"queueTimes", queue_times.as_array()},
+            {"runTimes", run_times.as_array()}};
   }
 };
 
@@ -49,15 +78,23 @@ class Stats {
     count(name);
   }
 
-  // One request that began and was answered; `error` is its code, empty on success.
-  void served(const std::string& service, Duration span, const std::string& error) {
+  // One request that waited, began and was answered; `error` is its code, empty on success.
+  void served(const std::string& service, Duration queued, Duration span, const std::string& error) {
     const MutexLock guard(lock_);
     ServiceStats& stats = services_[service];
     ++stats.requests;
+    stats.queue_times.add(queued);
+    stats.run_times.add(span);
     stats.processing += span;
     if (error.empty()) return;
     ++stats.errors;
     stats.last_error = error;
+  }
+
+  // The deadline of a request for a service that is registered passed.
+  void timed_out(const std::string& service) {
+    const MutexLock guard(lock_);
+    ++services_[service].timed_out;
   }
 
   std::map<std::string, std::uint64_t> counters() const {
