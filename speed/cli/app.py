@@ -18,6 +18,7 @@ Commands = dict[str, tuple[str, str]]
 
 SECTIONS: dict[str, Commands] = {
     "Nodes and calls": {
+        "status": ("speed.cli.doctor:status_command", "Show what is wrong here, and what to do."),
         "nodes": ("speed.cli.directory:nodes_command", "List live nodes."),
         "services": ("speed.cli.directory:services_command", "List the services of a node that you may call."),
         "stats": ("speed.cli.figures:stats_command", "Show the counters of a node."),
