@@ -42,7 +42,7 @@ SECTIONS: dict[str, Commands] = {
     "Upkeep": {
         "root": ("speed.cli.app:root_command", "Make, examine, clean and copy a root."),
         "key": ("speed.cli.keys:key_command", "Make, identify and rotate the key of a root."),
-        "bench": ("speed.cli.figures:bench_command", "Measure between two processes of its own."),
+        "bench": ("speed.cli.bench:bench_command", "Measure between two processes of its own."),
         "completion": ("speed.cli.app:completion_command", "Print shell completion for bash, zsh or fish."),
     },
 }

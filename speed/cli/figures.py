@@ -1,17 +1,13 @@
-"""What nodes do, in figures: ``speed stats``, ``top``, ``metrics``, ``ping`` and ``bench``."""
+"""What nodes do, in figures: ``speed stats``, ``top``, ``metrics`` and ``ping``."""
 
 from __future__ import annotations
 
 import os
-import secrets
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from itertools import count
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,8 +18,6 @@ from speed.cli.options import (
     SECONDS,
     Settings,
     answer_of,
-    bytes_text,
-    common_options,
     complete_node,
     echo,
     echo_json,
@@ -399,186 +393,3 @@ def _write_textfile(path: str, text: str) -> None:
                 raise
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}") from None
-
-
-# ``speed bench``: between two processes that it starts.
-
-# The other process of ``speed bench``: echoes, counts messages, and ends with its standard input.
-
-
-def main(name: str, client: str, root: str, key: str) -> None:
-    """Serve ``client`` until the input ends."""
-    handled = 0
-    numbers = count(1)
-
-    def take(_message: Any) -> None:
-        nonlocal handled
-        handled = next(numbers)
-
-    with Node(name, root=root, key=key) as node:
-
-        @node.service("echo")
-        def echo(data: bytes) -> bytes:
-            return data
-
-        @node.service("handled")
-        def handled_messages() -> int:
-            return handled
-
-        node.on_message(take)
-        node.allow(client)
-        print("READY", flush=True)
-        sys.stdin.read()
-
-
-SERVER = "bench.server"
-CLIENT = "bench.client"
-START_SECONDS = 20.0
-MEMORY_DIRECTORY = "/dev/shm"
-
-
-@click.command("bench")
-@click.argument("what", type=click.Choice(["rtt", "pipeline", "oneway", "large"]))
-@click.option("-n", "--count", type=click.IntRange(10), help="Calls or messages (default: a few seconds' worth).")
-@click.option("--size", type=click.IntRange(0), help="Payload bytes (default: 200; large: 1048576).")
-@common_options
-def bench_command(settings: Settings, what: str, count: int | None, size: int | None) -> None:
-    """Measure between two processes, in a root of their own beside the root (or in memory).
-
-    \b
-    rtt       echo, one call after the other: time of each
-    pipeline  echo, many calls under way: calls per second
-    oneway    messages that are only sent, until all are handled
-    large     echo of 1 MiB
-    """
-    default_count, default_size, measure = MEASUREMENTS[what]
-    number, payload = count or default_count, os.urandom(default_size if size is None else size)
-    with _two_nodes(settings.root_option) as client:
-        figures = measure(client, number, payload)
-    answer = {"bench": what, "count": number, "payloadBytes": len(payload), **figures}
-    if settings.as_json:
-        print_value(answer, True)
-        return
-    print_rows(("figure", "value"), [(name, _shown(name, value)) for name, value in answer.items()])
-
-
-def _shown(name: str, value: Any) -> str:
-    if name.endswith("Seconds"):
-        return seconds_text(value)
-    if name == "bytesPerSecond":
-        return f"{bytes_text(value)}/s"
-    return f"{value:,.0f}" if isinstance(value, float) else str(value)
-
-
-@contextmanager
-def _two_nodes(directory: str | None) -> Iterator[Node]:
-    """A root with a new key, a server process, and the client node in this process; all gone at the end."""
-    from speed import Node
-    from speed.fs.keyfile import write_key_file
-    from speed.wire.limits import KEY_BYTES
-
-    place = directory or next(filter(os.path.isdir, [MEMORY_DIRECTORY]), None)
-    with tempfile.TemporaryDirectory(prefix="speed-bench-", dir=place) as root:
-        key = os.path.join(root, "speed.key")
-        write_key_file(key, (secrets.token_bytes(KEY_BYTES),))
-        server = subprocess.Popen(
-            [sys.executable, "-m", "speed.cli.figures", SERVER, CLIENT, root, key],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        try:
-            _wait_ready(server)
-            with Node(CLIENT, root=root, key=key, allow=[SERVER]) as client:
-                client.wait_for(SERVER, timeout=START_SECONDS)
-                yield client
-        finally:
-            _end(server)
-
-
-def _wait_ready(server: subprocess.Popen[bytes]) -> None:
-    line = server.stdout.readline() if server.stdout else b""
-    if line.strip() != b"READY":
-        raise ConfigurationError("the server of the measurement did not start; its message is above")
-
-
-def _end(server: subprocess.Popen[bytes]) -> None:
-    """The end of its input tells the server to stop; a server that hangs is killed."""
-    if server.stdin:
-        server.stdin.close()
-    try:
-        server.wait(timeout=START_SECONDS)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
-
-
-def _round_trips(client: Node, count: int, payload: bytes) -> dict[str, Any]:
-    arguments = {"data": payload}
-    for _ in range(min(200, count)):
-        client.call(SERVER, "echo", arguments)
-    times = []
-    for _ in range(count):
-        began = time.perf_counter()
-        client.call(SERVER, "echo", arguments)
-        times.append(time.perf_counter() - began)
-    return {
-        **spread(times),
-        "callsPerSecond": count / sum(times),
-        "bytesPerSecond": 2 * len(payload) * count / sum(times),
-    }
-
-
-def _pipeline(client: Node, count: int, payload: bytes) -> dict[str, Any]:
-    arguments = {"data": payload}
-    for future in [client.submit(SERVER, "echo", arguments) for _ in range(min(200, count))]:
-        future.result()
-    began = time.perf_counter()
-    for future in [client.submit(SERVER, "echo", arguments) for _ in range(count)]:
-        future.result()
-    took = time.perf_counter() - began
-    return {"totalSeconds": took, "callsPerSecond": count / took}
-
-
-def _oneway(client: Node, count: int, payload: bytes) -> dict[str, Any]:
-    before = client.call(SERVER, "handled")
-    began = time.perf_counter()
-    for _ in range(count - 1):
-        client.send(SERVER, payload)
-    client.send(SERVER, payload, ack=True, timeout=60)  # lanes are FIFO: the last one handled means all were
-    took = time.perf_counter() - began
-    handled = client.call(SERVER, "handled") - before
-    return {
-        "totalSeconds": took,
-        "messagesPerSecond": count / took,
-        "bytesPerSecond": count * len(payload) / took,
-        "handled": handled,
-    }
-
-
-def spread(times: list[float]) -> dict[str, float]:
-    """p50, p99, least and largest of times in seconds."""
-    ordered = sorted(times)
-
-    def at(share: float) -> float:
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-    return {
-        "p50Seconds": at(0.50),
-        "p99Seconds": at(0.99),
-        "minSeconds": ordered[0],
-        "maxSeconds": ordered[-1],
-    }
-
-
-Measure = Callable[["Node", int, bytes], dict[str, Any]]
-MEASUREMENTS: dict[str, tuple[int, int, Measure]] = {
-    "rtt": (5_000, 200, _round_trips),
-    "pipeline": (20_000, 200, _pipeline),
-    "oneway": (20_000, 200, _oneway),
-    "large": (200, 1 << 20, _round_trips),
-}
-"""What is measured -> (count, payload bytes, how)."""
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

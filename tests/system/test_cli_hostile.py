@@ -207,4 +207,4 @@ def test_only_one_module_of_the_command_line_prints() -> None:
         for one in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(one, ast.Call) and ast.unparse(one.func) in ("print", "click.echo", "click.secho"):
                 printing.add(path.stem)
-    assert printing == {"options", "figures"}
+    assert printing == {"options", "bench"}

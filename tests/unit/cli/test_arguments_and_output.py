@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import speed
 from speed.cli.app import FORMER, SECTIONS
 from speed.cli.app import speed as speed_command
-from speed.cli.figures import spread
+from speed.cli.bench import spread
 from speed.cli.keys import rotated
 from speed.cli.options import (
     answer_of,
