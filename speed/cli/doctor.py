@@ -360,11 +360,20 @@ def _busy(before: Answers, now: Answers) -> Iterator[Finding]:
 
 
 _EVENTS = {
-    "unauthorised": ("envelopes of nodes that it does not allow", "grant them: `node.allow(…)`, or end who sends"),
     "dead_letters": ("messages were put aside, since they could not be handled", "see `speed dead list {}`"),
     "payloads_lost": ("large payloads did not arrive as a whole", "their senders were told, and may send again"),
     "key_files_refused": ("key files were changed and are not sound", "see `speed key status`"),
 }
+
+
+_REFUSALS = (
+    (
+        "refusedSenders",
+        "it refuses what {} sends: that has no grant",
+        "allow {} in it, or in its service; or end who sends",
+    ),
+    ("refusedBy", "{} does not allow it, and it goes on trying", "allow it in {}, or end who tries"),
+)
 
 
 def _since(node: str, before: dict[str, Any], now: dict[str, Any]) -> Iterator[Finding]:
@@ -374,6 +383,10 @@ def _since(node: str, before: dict[str, Any], now: dict[str, Any]) -> Iterator[F
         number = counters.get(event, 0) - past.get(event, 0)
         if number > 0:
             yield Finding(node, "warning", f"{number} {what}", todo.format(node))
+    for key, what, todo in _REFUSALS:
+        for peer, number in now.get(key, {}).items():
+            if number > before.get(key, {}).get(peer, 0):
+                yield Finding(node, "warning", what.format(peer), todo.format(peer))
     rows = before.get("services", {})
     for service, row in now.get("services", {}).items():
         late = row.get("numTimedOut", 0) - rows.get(service, {}).get("numTimedOut", 0)

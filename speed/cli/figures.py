@@ -63,6 +63,10 @@ def _print_stats(node: str, stats: dict[str, Any]) -> None:
     rows = [_service_row(name, one) for name, one in stats.get("services", {}).items()]
     if rows:
         print_rows(SERVICE_COLUMNS, rows)
+    refused = [(peer, number, "") for peer, number in stats.get("refusedSenders", {}).items()]
+    refused += [(peer, "", number) for peer, number in stats.get("refusedBy", {}).items()]
+    if refused:
+        print_rows(("node", "it is refused here", "it refuses this one"), refused)
 
 
 def _service_row(name: str, row: dict[str, Any]) -> list[Any]:
@@ -276,6 +280,12 @@ _HISTOGRAMS = {
 }
 
 
+_REFUSALS = (
+    ("refusedSenders", "speed_refused_senders", "What a node refused for lack of a grant, by who sent it."),
+    ("refusedBy", "speed_refused_by", "What a node did not write since a peer does not allow it."),
+)
+
+
 class NodeMetrics:
     """Answers of nodes as metrics; a collector of ``prometheus_client``."""
 
@@ -297,6 +307,12 @@ class NodeMetrics:
                 if key in answer:
                     gauge.add_metric([node], answer[key])
             yield gauge
+        for key, name, text in _REFUSALS:
+            refusals = CounterMetricFamily(name, text, labels=["node", "peer"])
+            for node, answer in self._answers.items():
+                for peer, number in _some(answer.get(key, {})):
+                    refusals.add_metric([node, harmless(peer)], number)
+            yield refusals
         events = CounterMetricFamily("speed_events", "What a node counts, by its name.", labels=["node", "event"])
         for node, answer in self._answers.items():
             for event, number in _some(answer["counters"]):

@@ -303,6 +303,8 @@ _ANSWERS: dict[str, dict[str, Check]] = {
         "runningRequests": _optional(_is_whole),
         "queuedMessages": _optional(_is_whole),
         "workers": _optional(_is_whole),
+        "refusedSenders": _optional(_is_counters),
+        "refusedBy": _optional(_is_counters),
         "counters": _is_counters,
         "services": _is_services,
     },

@@ -225,6 +225,17 @@ def test_calls_that_wait_and_those_that_run(between: Between, agents: Agents, so
     assert until(lambda: load() == (0, 0))
 
 
+@pairs("asks")
+def test_who_is_refused_is_counted_at_both_ends(between: Between, agents: Agents, source: str, target: str) -> None:
+    """S-14: by the name of the peer, where it refuses and where it is refused."""
+    caller, server = between(source, target)
+    shy = agents.shared("closed", target)
+    assert caller.refusal("call", target=server.name, service="forbidden", arguments={}).code == "ACCESS_DENIED"
+    assert until(lambda: server.ask("stats")["refusedSenders"].get(caller.name, 0) > 0)
+    assert caller.refusal("call", target=shy.name, service="add", arguments={"a": 1, "b": 1}).code == "ACCESS_DENIED"
+    assert caller.ask("stats")["refusedBy"][shy.name] > 0
+
+
 @caller_of_each
 def test_a_node_that_nobody_knows(between: Between, source: str) -> None:
     """S-7, A-3: UNKNOWN_NODE, at once."""

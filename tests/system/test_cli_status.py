@@ -114,6 +114,45 @@ def test_nodes_that_do_not_allow_the_command_are_named(run: Command, pricing: sp
         assert any("1 nodes do not allow this command: shy" in one for one in troubles(run))
 
 
+def test_a_sender_without_a_grant_is_named_at_both_ends(run: Command, pricing: speed.Node) -> None:
+    stopping = threading.Event()
+    with speed.Node("shop.late", root=run.root, key=run.root / "speed.key", allow=["cli.*"]) as late:
+
+        def call_on() -> None:
+            while not stopping.wait(0.05):
+                with suppress(speed.SpeedError):
+                    late.call("pricing", "quote", {"seconds": 0.0}, timeout=0.2)
+
+        caller = threading.Thread(target=call_on, name="caller")
+        caller.start()
+        try:
+            found = run("status", "--json").value["troubles"]
+        finally:
+            stopping.set()
+            caller.join()
+    assert ("shop.late", "pricing does not allow it, and it goes on trying") in [
+        (one["check"], one["found"]) for one in found
+    ]
+
+
+def test_a_caller_that_a_service_does_not_allow_is_named(run: Command, pricing: speed.Node, shop: speed.Node) -> None:
+    stopping = threading.Event()
+    pricing.register("secret", lambda: 1, allow=["nobody"])
+
+    def call_on() -> None:
+        while not stopping.wait(0.05):
+            with suppress(speed.AccessDeniedError):
+                shop.call("pricing", "secret")
+
+    caller = threading.Thread(target=call_on, name="caller")
+    caller.start()
+    try:
+        assert any(one.startswith("pricing: it refuses what shop sends") for one in troubles(run))
+    finally:
+        stopping.set()
+        caller.join()
+
+
 def test_a_consumer_that_stopped_is_named_with_its_backlog(run: Command, tmp_path: Path) -> None:
     key = str(run.root / "speed.key")
     everyone = Grants(("cli.*", "shop"), ("cli.*", "shop"), ("cli.*", "shop"))

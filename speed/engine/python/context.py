@@ -54,6 +54,8 @@ class Stats:
         self.lock = threads.lock("stats")
         self._counts: dict[str, int] = {}
         self._services: dict[str, ServiceStats] = {}
+        self._refused_senders: dict[str, int] = {}
+        self._refused_by: dict[str, int] = {}
 
     def count(self, name: str, amount: int = 1) -> None:
         with self.lock:
@@ -80,6 +82,16 @@ class Stats:
     def _of(self, service: str) -> ServiceStats:
         return self._services.get(service) or self._services.setdefault(service, ServiceStats())
 
+    def refused_sender(self, sender: str) -> None:
+        """Record that an envelope of ``sender`` was refused for lack of a grant."""
+        with self.lock:
+            _count_of_few(self._refused_senders, sender)
+
+    def refused_by(self, target: str) -> None:
+        """Record that something was not written to ``target``, which does not allow this node."""
+        with self.lock:
+            _count_of_few(self._refused_by, target)
+
     def value(self, name: str) -> int:
         with self.lock:
             return self._counts.get(name, 0)
@@ -88,8 +100,20 @@ class Stats:
         with self.lock:
             return {
                 "counters": dict(sorted(self._counts.items())),
+                "refusedSenders": dict(sorted(self._refused_senders.items())),
+                "refusedBy": dict(sorted(self._refused_by.items())),
                 "services": {name: stats.as_map() for name, stats in sorted(self._services.items())},
             }
+
+
+MAX_PEERS = 64
+OTHER_PEERS = "*"
+"""What is counted of peers beyond so many: they choose their names."""
+
+
+def _count_of_few(counts: dict[str, int], peer: str) -> None:
+    name = peer if peer in counts or len(counts) < MAX_PEERS else OTHER_PEERS
+    counts[name] = counts.get(name, 0) + 1
 
 
 # Whether a node ends, and why it cannot be used any more.

@@ -166,6 +166,7 @@ class Dispatch:
     def _unauthorised(self, lane: Lane, received: OpenedEnvelope) -> None:
         """Discard (RFC 9.6); only a request is told, since its caller waits (RFC 9.8)."""
         self._context.stats.count(counters.UNAUTHORISED)
+        self._context.stats.refused_sender(lane.source)
         self._context.limiter.warn(log, "unauthorised", "an envelope of %s is discarded: it has no grant", lane.source)
         if received.header.type != EnvelopeType.SPC_REQUEST:
             lane.drop(received.token)

@@ -294,6 +294,8 @@ class Serving:
         if isinstance(found, Response):
             if found.error_code == "SERVICE_NOT_FOUND":
                 self._context.stats.count(counters.REQUESTS_FOR_NO_SERVICE)
+            elif found.error_code == "ACCESS_DENIED":
+                self._context.stats.refused_sender(call.source)
             return partial(self._end, call, found)
         if (call.unsure or call.head.repeated) and not found.idempotent:
             self._context.stats.count(counters.REQUESTS_IN_DOUBT)

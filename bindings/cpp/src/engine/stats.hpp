@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "core/counters.hpp"
 #include "speed/value.hpp"
@@ -59,6 +60,25 @@ struct ServiceStats {
   }
 };
 
+// Counts by peer, of at most 64 peers: they choose their names. What comes from others is counted under "*".
+class PeerCounts {
+ public:
+  void add(const std::string& peer) {
+    const bool is_known = counts_.contains(peer);
+    ++counts_[is_known || counts_.size() < most ? peer : others];
+  }
+  Map as_map() const {
+    Map counts;
+    for (const auto& [peer, number] : counts_) counts.set(peer, number);
+    return counts;
+  }
+
+ private:
+  static constexpr std::size_t most = 64;
+  static constexpr const char* others = "*";
+  std::map<std::string, std::int64_t> counts_;
+};
+
 class Stats {
  public:
   void count(std::string_view name, std::uint64_t amount = 1) {
@@ -97,6 +117,23 @@ class Stats {
     ++services_[service].timed_out;
   }
 
+  // An envelope was refused for lack of a grant, or the service does not allow its caller.
+  void refused_sender(const std::string& sender) {
+    const MutexLock guard(lock_);
+    refused_senders_.add(sender);
+  }
+
+  // Something was not written, since the target does not allow this node.
+  void refused_by(const std::string& target) {
+    const MutexLock guard(lock_);
+    refused_by_.add(target);
+  }
+
+  std::pair<Map, Map> refusals() const {
+    const MutexLock guard(lock_);
+    return {refused_senders_.as_map(), refused_by_.as_map()};
+  }
+
   std::map<std::string, std::uint64_t> counters() const {
     const MutexLock guard(lock_);
     return {counters_.begin(), counters_.end()};
@@ -111,6 +148,8 @@ class Stats {
   mutable Mutex lock_;
   std::map<std::string, std::uint64_t, std::less<>> counters_ SPEED_GUARDED_BY(lock_);  // found without making a string
   std::map<std::string, ServiceStats> services_ SPEED_GUARDED_BY(lock_);
+  PeerCounts refused_senders_ SPEED_GUARDED_BY(lock_);
+  PeerCounts refused_by_ SPEED_GUARDED_BY(lock_);
 };
 
 }  // namespace speed::engine

@@ -210,6 +210,7 @@ Response Serving::respond(const ServedRequestPtr& served, const core::ServiceTab
   const wire::RequestHead& head = served->head;
   if (found.service == nullptr) {
     if (found.refusal->error_code == "SERVICE_NOT_FOUND") context_.stats.count(core::counters::requests_for_no_service);
+    if (found.refusal->error_code == "ACCESS_DENIED") context_.stats.refused_sender(served->sender);
     return *found.refusal;
   }
   if (served->payload.owner == nullptr)

@@ -78,6 +78,7 @@ public final class Introspection {
         fields.put("pendingCalls", context.pending.size());
         fields.put("lanes", lanes.openLanes());
         pool.addLoad(fields);
+        context.stats.addRefusals(fields);
         fields.put("counters", counters);
         fields.put("services", context.stats.services(visible));
         return fields;

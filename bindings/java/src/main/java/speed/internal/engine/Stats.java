@@ -12,6 +12,8 @@ import java.util.stream.LongStream;
 public final class Stats {
     private final Map<String, LongAdder> counts = new ConcurrentHashMap<>();
     private final Map<String, ServiceStats> services = new ConcurrentHashMap<>();
+    private final PeerCounts refusedSenders = new PeerCounts();
+    private final PeerCounts refusedBy = new PeerCounts();
 
     public void count(String what) {
         count(what, 1);
@@ -29,6 +31,21 @@ public final class Stats {
     /** Records that the deadline of a request for a service that is registered passed. */
     public void timedOut(String service) {
         services.computeIfAbsent(service, any -> new ServiceStats()).addTimedOut();
+    }
+
+    /** Records that an envelope was refused for lack of a grant, or that a service does not allow its caller. */
+    public void refusedSender(String sender) {
+        refusedSenders.add(sender);
+    }
+
+    /** Records that something was not written, since the target does not allow this node. */
+    public void refusedBy(String target) {
+        refusedBy.add(target);
+    }
+
+    void addRefusals(Map<String, Object> fields) {
+        fields.put("refusedSenders", refusedSenders.asMap());
+        fields.put("refusedBy", refusedBy.asMap());
     }
 
     public Map<String, Object> counters() {
@@ -84,6 +101,23 @@ public final class Stats {
             fields.put("queueTimes", queueTimes.asList());
             fields.put("runTimes", runTimes.asList());
             return fields;
+        }
+    }
+
+    /** Counts by peer, of at most 64 peers: they choose their names. What comes from others is counted under "*". */
+    private static final class PeerCounts {
+        private static final int MOST = 64;
+        private static final String OTHERS = "*";
+
+        private final Map<String, Long> counts = new TreeMap<>();
+
+        synchronized void add(String peer) {
+            boolean isKnown = counts.containsKey(peer);
+            counts.merge(isKnown || counts.size() < MOST ? peer : OTHERS, 1L, Long::sum);
+        }
+
+        synchronized Map<String, Object> asMap() {
+            return new TreeMap<>(counts);
         }
     }
 

@@ -252,6 +252,8 @@ public final class Serving {
         if (found.refusal() != null) {
             if (found.refusal().errorCode().equals("SERVICE_NOT_FOUND")) {
                 context.stats.count(Counters.REQUESTS_FOR_NO_SERVICE);
+            } else if (found.refusal().errorCode().equals("ACCESS_DENIED")) {
+                context.stats.refusedSender(accepted.source());
             }
             answer(accepted, found.refusal());
             return;
