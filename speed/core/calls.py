@@ -214,15 +214,15 @@ _PASSED_ON = (UnknownNodeError, NodeLeftError, NodeStartingError, ServiceNotFoun
 """With these another member may take what this one did not begin."""
 
 
-class Tenure(NamedTuple):
+class Member(NamedTuple):
     """One process of a node."""
 
     name: str
     generation: int
 
 
-def tenure(entry: Entry) -> Tenure:
-    return Tenure(entry.name, entry.generation)
+def member_of(entry: Entry) -> Member:
+    return Member(entry.name, entry.generation)
 
 
 def members(entries: Iterable[Entry], family: str) -> list[Entry]:
@@ -230,9 +230,9 @@ def members(entries: Iterable[Entry], family: str) -> list[Entry]:
     return [entry for entry in entries if names.matches(family, entry.name)]
 
 
-def candidates(group: Iterable[Entry], caller: str, tried: Container[Tenure] = ()) -> list[Entry]:
+def candidates(group: Iterable[Entry], caller: str, tried: Container[Member] = ()) -> list[Entry]:
     """The members that may be asked: those that allow ``caller``, without those that it has tried."""
-    return [one for one in group if granted(one, caller) and tenure(one) not in tried]
+    return [one for one in group if granted(one, caller) and member_of(one) not in tried]
 
 
 def choose(able: Sequence[str], under_way: Mapping[str, int], last: str, key: str | None = None) -> str:

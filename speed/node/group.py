@@ -16,10 +16,11 @@ from random import choice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from speed.core.calls import Tenure, candidates, choose, difference, members, not_begun, passes_on, tenure
+from speed.core.calls import Member, candidates, choose, difference, member_of, members, not_begun, passes_on
 from speed.core.log import logger
 from speed.engine.futures import CallFuture
 from speed.engine.options import CallRequest, SendRequest
+from speed.engine.tracing import current_trace
 from speed.engine.workers import place_given_up
 from speed.errors import (
     AccessDeniedError,
@@ -101,25 +102,25 @@ class Families:
         self.engine, self.caller = engine, caller
         self.live = LiveNodes(engine)
         self._lock = threading.RLock()  # a signal handler may call while this thread chooses
-        self._able: dict[str, tuple[list[Entry], dict[str, Tenure]]] = {}
+        self._able: dict[str, tuple[list[Entry], dict[str, Member]]] = {}
         """Of each family the entries that were looked at, and the members that may be asked."""
-        self._left: dict[Tenure, float] = {}
+        self._left: dict[Member, float] = {}
         """Who was found gone, until when that is kept: its entry may be there a moment longer."""
         self._under_way: Counter[str] = Counter()
         self._last: dict[str, str] = {}
         """Of each family, the member that was chosen last."""
         self._differences: set[str] = set()
 
-    def able(self, family: str) -> dict[str, Tenure]:
+    def able(self, family: str) -> dict[str, Member]:
         """The members that may be asked, by name."""
         entries = self.live.entries()
         known = self._able.get(family)
         if known is None or known[0] is not entries:
-            found = {one.name: tenure(one) for one in candidates(members(entries, family), self.caller)}
+            found = {one.name: member_of(one) for one in candidates(members(entries, family), self.caller)}
             known = self._able[family] = entries, found
         return known[1]
 
-    def take(self, family: str, key: str | None, tried: set[Tenure]) -> str:
+    def take(self, family: str, key: str | None, tried: set[Member]) -> str:
         """The member to ask now; it has one call more under way, until ``ended``, and was tried.
 
         Raises UnknownNodeError, and AccessDeniedError where those that are there do not allow this node.
@@ -144,14 +145,14 @@ class Families:
             if self._under_way[name] <= 0:
                 del self._under_way[name]
 
-    def left(self, member: Tenure) -> None:
+    def left(self, member: Member) -> None:
         """That member was found gone: no call asks it for a while, whatever its entry says."""
         with self._lock:
             now = monotonic()
             self._left = {one: until for one, until in self._left.items() if until > now}
             self._left[member] = now + MAX_AGE_SECONDS
 
-    def _has_left(self, member: Tenure) -> bool:
+    def _has_left(self, member: Member) -> bool:
         return bool(self._left) and self._left.get(member, 0.0) > monotonic()
 
     def warn(self, text: str) -> None:
@@ -181,7 +182,7 @@ class Walk:
 
     def __init__(self, families: Families, family: str, key: str | None) -> None:
         self._families, self._family, self._key = families, family, key
-        self._tried: set[Tenure] = set()
+        self._tried: set[Member] = set()
         self._error: SpeedError | None = None
 
     def take(self) -> str:
@@ -288,7 +289,7 @@ class Family:
         if text := difference(self.descriptions(timeout)):
             raise ConfigurationError(f"the nodes of {self._family!r} are not alike: {text}")
 
-    def able(self) -> dict[str, Tenure]:
+    def able(self) -> dict[str, Member]:
         """The members that may be asked, by name."""
         return self._families.able(self._family)
 
@@ -351,7 +352,8 @@ class GroupFuture(CallFuture):
 
     def __init__(self, families: Families, walk: Walk, request: CallRequest) -> None:
         super().__init__(families.engine.tell, os.getpid(), request.target, request.service)
-        self._families, self._walk, self._request = families, walk, request
+        self._families, self._walk = families, walk
+        self._request = request._replace(traceparent=request.traceparent or current_trace())  # another thread may go on
         self._until = monotonic() + request.timeout
         self._turn = threading.RLock()
         self._open: dict[str, Future[Any]] = {}

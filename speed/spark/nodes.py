@@ -26,7 +26,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import speed
-from speed.core.calls import Tenure, candidates, choose, members, tenure
+from speed.core.calls import Member, candidates, choose, member_of, members
 from speed.core.hints import checked_seconds
 from speed.core.log import logger
 from speed.errors import (
@@ -194,7 +194,7 @@ class Targets:
         self._say = say
         self._patterns = [settings.node, *([settings.fallback] if settings.fallback else [])]
         self._wait_seconds = settings.wait_seconds
-        self._left: set[Tenure] = set()
+        self._left: set[Member] = set()
         self._last: str | None = None
         self._seen: list[Entry] | None = None
         self._fitting: list[list[Entry]] = []
@@ -229,7 +229,7 @@ class Targets:
 
     def left(self, target: Entry) -> None:
         """``target`` was found gone: it is not asked again, whatever its entry says, until it started anew."""
-        self._left.add(tenure(target))
+        self._left.add(member_of(target))
         self._live.read()
 
     def denies(self, target: Entry) -> bool:
@@ -243,7 +243,7 @@ class Targets:
         if entries is not self._seen:
             self._seen = entries
             self._fitting = [members(entries, pattern) for pattern in self._patterns]
-        there = ([one for one in fitting if tenure(one) not in self._left] for fitting in self._fitting)
+        there = ([one for one in fitting if member_of(one) not in self._left] for fitting in self._fitting)
         return next(filter(None, there), [])
 
     def _nobody(self, waited_seconds: float) -> AccessDeniedError | UnknownNodeError:
