@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cached_property, partial
 from time import monotonic
@@ -15,7 +15,7 @@ from speed.core.signatures import Description
 from speed.engine.event_loop import Fetched
 from speed.engine.futures import CallFuture
 from speed.engine.message import Message, Published
-from speed.engine.options import Retry
+from speed.engine.options import Attempts, Retry
 from speed.engine.threads import Threads
 from speed.engine.workers import place_given_up
 from speed.errors import AccessDeniedError, ApplicationError, ConfigurationError, SpeedError
@@ -36,10 +36,11 @@ from speed.wire.topic import TopicOffset, offsets_of, outgoing
 from speed.wire.value import pack
 
 if TYPE_CHECKING:
+    from speed.node.group import GroupFuture
     from speed.node.verbs import Verbs
 
 
-_VERBS_OWN = {"options", "ack", "on_progress", "unordered", "on_full"}
+_VERBS_OWN = {"options", "ack", "on_progress", "unordered", "on_full", "key"}
 """What ``send`` and ``publish`` take beside the metadata of a message."""
 
 # Messages that tasks of asyncio have in their hands.
@@ -261,12 +262,15 @@ class AsyncNode:
         views: bool = False,
         returns: Any = None,
         retry: Retry | None = None,
+        key: str | None = None,
     ) -> Any:
         """Like ``Node.call``; calls to one node start in order."""
-        how: dict[str, Any] = {"traceparent": traceparent, "views": views, "returns": returns}
+        how: dict[str, Any] = {"traceparent": traceparent, "views": views, "returns": returns, "key": key}
         if retry is None:
             return await self._call(target, service, arguments, timeout, **how)
         attempts = self._node._attempts(text("node", target), in_seconds(timeout), retry)
+        if retry.hedge_seconds is not None:
+            how["settled"] = partial(self._hedged, retry.hedge_seconds, attempts)
         while True:
             try:
                 result = await self._call(target, service, arguments, attempts.left, **how)
@@ -283,11 +287,10 @@ class AsyncNode:
         arguments: dict[str, Any] | None,
         timeout: float | None,
         *,
-        traceparent: str | None,
-        views: bool,
-        returns: Any,
+        settled: Callable[[Any], Awaitable[Any]] = asyncio.wrap_future,
+        **how: Any,
     ) -> Any:
-        begin = partial(_within(timeout, self._node.submit), traceparent=traceparent, views=views, returns=returns)
+        begin = partial(_within(timeout, self._node.submit), **how)
         with place_given_up():
             starting = self._starts.run(target, begin, target, service, arguments)
             try:
@@ -297,7 +300,18 @@ class AsyncNode:
                 raise
             if isinstance(future, CallFuture):
                 future.callbacks_are_brief = True  # they wake the loop, even while all workers wait for it
-            return await asyncio.wrap_future(future)
+            return await settled(future)
+
+    async def _hedged(self, seconds: float, attempts: Attempts, future: GroupFuture) -> Any:
+        waiting = asyncio.wrap_future(future)
+        try:
+            await asyncio.wait((waiting,), timeout=seconds)
+            if not waiting.done() and attempts.may_hedge():
+                await asyncio.wrap_future(self._threads.run(None, future.ask_another))
+            return await waiting
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
 
     def submit(
         self,
@@ -309,10 +323,11 @@ class AsyncNode:
         traceparent: str | None = None,
         views: bool = False,
         returns: Any = None,
+        key: str | None = None,
     ) -> asyncio.Task[Any]:
         """Start a call; the task ends with its result. Cancelled, it withdraws the call."""
-        how = {"timeout": timeout, "traceparent": traceparent, "views": views, "returns": returns}
-        return asyncio.get_running_loop().create_task(self.call(target, service, arguments, **how))
+        how: dict[str, Any] = {"traceparent": traceparent, "views": views, "returns": returns, "key": key}
+        return asyncio.get_running_loop().create_task(self.call(target, service, arguments, timeout=timeout, **how))
 
     async def ping(self, target: str, *, timeout: float = 5.0) -> float:
         """Like ``Node.ping``."""

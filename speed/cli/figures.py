@@ -27,7 +27,7 @@ from speed.cli.options import (
     seconds_text,
 )
 from speed.core.access import granted
-from speed.core.calls import TIME_BOUNDS_SECONDS, TIMES, time_quantile
+from speed.core.scheduler import TIME_BOUNDS_SECONDS, TIMES, time_quantile
 from speed.errors import ConfigurationError, SpeedError, StorageError
 from speed.fs.open import unlink_quietly
 from speed.wire.text import harmless

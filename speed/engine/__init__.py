@@ -70,6 +70,9 @@ class Engine(Protocol):
     def submit(self, request: CallRequest, carried: Carried | None = None) -> Future[Any]:
         """``carried`` makes of the answer what the caller gets."""
 
+    def tell(self, run: Callable[[], None]) -> None:
+        """Have a worker run what is to happen now that a call ended; where a worker ended it, it runs at once."""
+
     def ping(self, target: str, timeout: float) -> float: ...
     def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]: ...
     def stats(self) -> dict[str, Any]: ...

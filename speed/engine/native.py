@@ -203,6 +203,9 @@ class NativeEngine:
         future.written = self._engine, target, request_id
         return future
 
+    def tell(self, run: Callable[[], None]) -> None:
+        run()
+
     def ping(self, target: str, timeout: float) -> float:
         return float(self._engine.ping(target, timeout))
 

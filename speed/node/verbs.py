@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from speed.core.access import granted
 from speed.core.hints import by_name, checked_seconds, each, function, in_seconds, is_type, number, several, text, texts
@@ -32,19 +33,29 @@ from speed.errors import (
 from speed.node.guard import Opening
 from speed.wire import lazily
 from speed.wire.entry import Entry
-from speed.wire.names import local_grants
+from speed.wire.names import is_family, local_grants
 from speed.wire.value import Content, is_protobuf
 
 if TYPE_CHECKING:
     from speed.engine.message import BatchHandler, Message
     from speed.message.options import PublishOptions
     from speed.message.security import MessageSecurity
+    from speed.node.group import Families, Family
     from speed.node.protection import Protected
     from speed.node.remote import Across
+
+    Toward = Engine | Across | Family
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Handler = Callable[["Message"], object]
 HandlerFunction = TypeVar("HandlerFunction", bound=Callable[..., object])
+
+
+def _tell_callee(error: SpeedError, target: str, service: str) -> None:
+    """Have the error of a call name whom it was made to: of a family the member, where there was one."""
+    if error.node is None or not is_family(target):
+        error.node = target
+    error.service = service
 
 
 class Verbs:
@@ -63,6 +74,7 @@ class Verbs:
     _forked: bool
     _budgets: dict[str, RetryBudget]
     """Of what is tried again, by target."""
+    _families: Families | None
 
     # --- access ---
     def allow(self, *patterns: str) -> None:
@@ -142,9 +154,12 @@ class Verbs:
         views: bool = False,
         returns: Any = None,
         retry: Retry | None = None,
+        key: str | None = None,
     ) -> Any:
         """Call a service of another node, here or of another host (``billing@hostb``), and return its result.
 
+        Of a family, ``pricing.*``, one node is called: with the fewest calls of this node under way, of equals one
+        after the other; with a ``key`` the same one for the same key. Another one is, where it did not begin the call.
         ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result are
         read-only memoryviews of memory that lives as long as they do. With ``returns``, a type as services declare
         them, the result is one: ``returns=Receipt``, ``list[Decimal]``. With ``retry`` it is tried again while
@@ -155,18 +170,21 @@ class Verbs:
         target, service = text("node", target), text("service", service)
         read = None if returns is None else result_reader(returns)
         request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
-        call = self._toward(target).call
+        toward = self._toward(target, key)
         try:
-            return call(request) if retry is None else self._repeated(call, request, retry)
+            return toward.call(request) if retry is None else self._repeated(toward, request, retry)
         except SpeedError as error:
-            error.node, error.service = target, service
+            _tell_callee(error, target, service)
             declared = as_declared(error)
             if declared is error:
                 raise
             raise declared from None
 
-    def _repeated(self, call: Callable[[CallRequest], Any], request: CallRequest, retry: Retry) -> Any:
+    def _repeated(self, toward: Toward, request: CallRequest, retry: Retry) -> Any:
         attempts = self._attempts(request.target, request.timeout, retry)
+        call: Callable[[CallRequest], Any] = toward.call
+        if retry.hedge_seconds is not None:
+            call = partial(cast("Family", toward).hedged, seconds=retry.hedge_seconds, may_hedge=attempts.may_hedge)
         while True:
             try:
                 result = call(request._replace(timeout=attempts.left))
@@ -180,6 +198,8 @@ class Verbs:
     def _attempts(self, target: str, timeout: float, retry: Any) -> Attempts:
         if not isinstance(retry, Retry):
             raise ConfigurationError(f"retry must be a speed.Retry, not {type(retry).__name__}")
+        if retry.hedge_seconds is not None and not is_family(target):
+            raise ConfigurationError("hedge_seconds asks another node of a family: call one, such as 'pricing.*'")
         return Attempts(retry, timeout, self._budgets.setdefault(target, RetryBudget()))
 
     def submit(
@@ -192,6 +212,7 @@ class Verbs:
         traceparent: str | None = None,
         views: bool = False,
         returns: Any = None,
+        key: str | None = None,
     ) -> Future[Any]:
         """Start a call; its Future ends with the result or the error of ``call``. Calls start in order.
 
@@ -203,9 +224,9 @@ class Verbs:
         read = None if returns is None else result_reader(returns)
         request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
         try:
-            return self._toward(target).submit(request)
+            return self._toward(target, key).submit(request)
         except SpeedError as error:
-            error.node, error.service = target, service
+            _tell_callee(error, target, service)
             raise
 
     def ping(self, target: str, *, timeout: float = 5.0) -> float:
@@ -246,9 +267,10 @@ class Verbs:
         options: PublishOptions | None = None,
         on_progress: Callable[[int, int], object] | None = None,
         unordered: bool = False,
+        key: str | None = None,
         **keywords: Any,
     ) -> str:
-        """Send one message; returns its message id.
+        """Send one message; returns its message id. Of a family one node gets it, as ``call`` chooses.
 
         It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
         waits until its handler returned, or until it waits there for the program to take it: then the id's
@@ -268,9 +290,9 @@ class Verbs:
         seconds = in_seconds(timeout)
         if protected is None:
             request = SendRequest(target, payload, ack, seconds, metadata, on_progress, unordered)
-            return self._toward(target).send(request)
+            return self._toward(target, key).send(request)
         message_id, data = protected.encode(payload, options, metadata)
-        self._toward(target).forward(target, (data,), False, ack, seconds)
+        self._toward(target, key).forward(target, (data,), False, ack, seconds)
         return message_id
 
     def send_all(
@@ -447,8 +469,9 @@ class Verbs:
         return [entry for entry in self._engine.nodes() if fabric is None or fabric in entry.fabrics]
 
     def wait_for(self, target: str, *, timeout: float = 10.0) -> Entry:
-        """Wait until ``target`` is live and allows this node. Raises UnknownNodeError after ``timeout`` seconds."""
-        return self._engine.wait_for(text("node", target), in_seconds(timeout))
+        """Wait until ``target``, or one of a family, is live and allows this node. UnknownNodeError if none comes."""
+        target, seconds = text("node", target), in_seconds(timeout)
+        return self._family(target).wait_for(seconds) if is_family(target) else self._engine.wait_for(target, seconds)
 
     def on_join(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
         """Call ``handler(entry)`` when another node joins."""
@@ -507,13 +530,25 @@ class Verbs:
         del fields["parent_span_id"]  # in segments, a message carries what every engine writes
         return fields, None
 
-    def _toward(self, target: Any) -> Engine | Across:
+    def _toward(self, target: Any, key: str | None = None) -> Toward:
+        if is_family(target):
+            return self._family(target, key)
+        if key is not None:
+            raise ConfigurationError("key chooses among the nodes of a family: name one, such as 'pricing.*'")
         if not isinstance(target, str) or "@" not in target:
             return self._engine
         with lazily.guard:
             from speed.node.remote import Across  # few nodes have to do with other hosts
 
         return Across(self._engine, lambda: self._guarded or self._make_protected())
+
+    def _family(self, target: str, key: str | None = None) -> Family:
+        with lazily.guard:
+            from speed.node.group import Families, Family  # few nodes call families
+
+        if self._families is None:
+            self._families = Families(self._engine, self.name)
+        return Family(self._families, target, key)
 
     def _make_protected(self) -> Protected:
         with lazily.guard:

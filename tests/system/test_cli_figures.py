@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import speed
 from speed.cli.figures import MAX_NAMES, loads, metrics_text
-from speed.core.calls import TIMES
+from speed.core.scheduler import TIMES
 from tests.system.commands import Command
 
 pytestmark = pytest.mark.system

@@ -14,7 +14,7 @@ from speed.errors import UnknownNodeError
 from speed.fs.keyfile import read_keys, write_key_file
 from speed.spark import CallSettings, NodeSettings
 from speed.spark.calls import ROWS_A_CALL
-from speed.spark.nodes import LiveNodes, check_here
+from speed.spark.nodes import JobNodes, check_here
 from speed.wire.seal import Keyring
 from tests.system.commands import PATIENCE
 from tests.system.spark_drivers import Driver, Site, driver_on, rows_are_right, until
@@ -339,7 +339,7 @@ def test_a_worker_whose_key_differs_is_told_both_key_ids_and_no_key_without_a_wa
             UnknownNodeError, match=r"after 0 s.*the key differs: geo on this host has [0-9a-f]+, this worker"
         ) as error,
     ):
-        check_here(LiveNodes(node), settings, call)
+        check_here(JobNodes(node), settings, call)
     assert Keyring((mine,)).key_id.hex() in str(error.value)
     assert Keyring((theirs,)).key_id.hex() in str(error.value)
     assert mine.hex() not in str(error.value)

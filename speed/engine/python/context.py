@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speed.core.access import AccessPolicy
-from speed.core.calls import TIMES, PendingCalls, time_place
+from speed.core.calls import PendingCalls
+from speed.core.scheduler import TIMES, time_place
 from speed.engine import threads
 from speed.engine.tracing import LogLimiter
 from speed.errors import SpeedError, fresh

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from speed.core.calls import (
-    TIME_BOUNDS_SECONDS,
-    TIMES,
     RequestVerdict,
     Unread,
     call_error,
@@ -21,9 +19,8 @@ from speed.core.calls import (
     not_begun,
     perhaps_run_before,
     raised,
-    time_place,
-    time_quantile,
 )
+from speed.core.scheduler import TIME_BOUNDS_SECONDS, TIMES, time_place, time_quantile
 from speed.core.services import Response
 from speed.errors import (
     CALL_ERRORS,
