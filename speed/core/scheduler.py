@@ -443,15 +443,14 @@ def _awaits(work: Work) -> bool:
 # as long, the last whatever is longer (S-14).
 
 TIMES = 24
-_SHORTEST_BITS = 6
-TIME_BOUNDS_SECONDS = tuple((1 << (_SHORTEST_BITS + place)) / 1e6 for place in range(TIMES - 1))
+_SHORTEST_SECONDS = 64e-6
+TIME_BOUNDS_SECONDS = tuple(_SHORTEST_SECONDS * (1 << place) for place in range(TIMES - 1))
 """The end of each span but the last."""
 
 
 def time_place(seconds: float) -> int:
     """Where among the counts a span of ``seconds`` is counted."""
-    whole_us = max(0, int(seconds * 1e6))
-    return min(max(0, whole_us.bit_length() - _SHORTEST_BITS), TIMES - 1)
+    return min(int(max(0.0, seconds) / _SHORTEST_SECONDS).bit_length(), TIMES - 1)
 
 
 def time_quantile(counts: Sequence[int], share: float) -> float:
