@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from speed.core.services import Request, Response, Service, ServiceError
     from speed.engine.message import Message, Published
     from speed.engine.options import Retry
+    from speed.engine.streams import Stream
     from speed.engine.tracing import current_trace, trace, traced
     from speed.fs.keyfile import init_root
     from speed.message.audit import AuditLog, TokenVerifier
@@ -73,11 +74,14 @@ if TYPE_CHECKING:
     from speed.node.topic import Reader, Topic
     from speed.wire.column import Column
     from speed.wire.entry import Entry
+    from speed.wire.spc import Progress
 
 __version__ = "0.1.0"
 
 _LATER = {
     "Node": "speed.node.node",
+    "Progress": "speed.wire.spc",
+    "Stream": "speed.engine.streams",
     "Retry": "speed.engine.options",
     "Message": "speed.engine.message",
     "Request": "speed.core.services",
@@ -170,6 +174,7 @@ __all__ = [
     "NodeStateError",
     "NotAcknowledgedError",
     "PayloadTooLargeError",
+    "Progress",
     "PublishOptions",
     "Published",
     "Reader",
@@ -188,6 +193,7 @@ __all__ = [
     "ServiceNotFoundError",
     "SpeedError",
     "StorageError",
+    "Stream",
     "TokenVerifier",
     "Topic",
     "TopicMessage",

@@ -31,6 +31,8 @@ from speed.gateway.connection import (
     Door,
     Gate,
     Hosted,
+    ProducerConversation,
+    ProducerPlace,
     TopicClient,
     start_task,
 )
@@ -43,7 +45,6 @@ from speed.gateway.consumer import (
     ReaderConversation,
 )
 from speed.gateway.encryption import ByClient, HeldKeys, HeldSealer, Sealer
-from speed.gateway.producer import ProducerConversation, ProducerPlace
 from speed.gateway.requests import (
     ConsumerParameters,
     ProducerParameters,

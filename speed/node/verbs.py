@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from speed.core.hints import by_name, each, function, in_seconds, is_type, number, several, text, texts
@@ -18,14 +19,17 @@ from speed.engine import Engine
 from speed.engine.event_loop import Awaited, EventLoop, Receiving, is_async
 from speed.engine.message import Published, publish_each
 from speed.engine.options import ON_FULL, Attempts, CallRequest, Retry, RetryBudget, SendRequest
+from speed.engine.streams import Stream, StreamService, is_streaming
 from speed.engine.tracing import with_trace
 from speed.engine.workers import place_given_up
 from speed.errors import ConfigurationError, NodeClosedError, ServiceNotFoundError, SpeedError
 from speed.node.guard import Opening
 from speed.wire import lazily
 from speed.wire.entry import Entry
+from speed.wire.limits import STREAM_BYTES, STREAM_ITEMS
 from speed.wire.names import local_grants
-from speed.wire.value import Content, is_protobuf
+from speed.wire.spc import MAX_CREDIT, StreamOffer
+from speed.wire.value import Content, as_views, is_protobuf
 
 if TYPE_CHECKING:
     from speed.engine.message import BatchHandler, Message
@@ -33,10 +37,15 @@ if TYPE_CHECKING:
     from speed.message.security import MessageSecurity
     from speed.node.protection import Protected
     from speed.node.remote import Across
+    from speed.wire.spc import Progress
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Handler = Callable[["Message"], object]
 HandlerFunction = TypeVar("HandlerFunction", bound=Callable[..., object])
+
+
+STREAM_SECONDS = 10.0 * 365 * 24 * 3600
+"""The deadline of a stream that has none: of two nodes one will have ended."""
 
 
 class Verbs:
@@ -88,18 +97,23 @@ class Verbs:
 
         ``allow`` narrows who may call it. A request is begun once at most, even if its process is killed; with
         ``idempotent`` the caller's node sends one that was begun and not answered to the next process of this name,
-        where it sees ``request.redelivered``. Either may be ``async``. A parameter with the type hint ``memoryview``
-        gets a view of bytes, not a copy. Others read what it takes and gives (``describe``): from its signature, the
-        first line of its docstring, and ``version``, its own. With ``replace`` one of this name makes room, as for a
-        cell of a notebook that is run again; a call that comes just then finds no service. Raises ServiceExistsError,
-        InvalidNameError, ConfigurationError.
+        where it sees ``request.redelivered``. Either may be ``async``, or yield items for ``stream``; a parameter with
+        the hint ``Iterator[T]`` or ``AsyncIterator[T]`` gets those of the caller. A parameter with the type hint
+        ``memoryview`` gets a view of bytes, not a copy. Others read what it takes and gives (``describe``): from its
+        signature, the first line of its docstring, and ``version``, its own. With ``replace`` one of this name makes
+        room, as for a cell of a notebook that is run again; a call that comes just then finds no service. Raises
+        ServiceExistsError, InvalidNameError, ConfigurationError.
         """
         if replace:
             with suppress(ServiceNotFoundError):
                 self.unregister(name)
-        awaited = Awaited(as_service(name, service), self._loop) if is_async(service) else service
+        made = as_service(name, service)
+        if is_streaming(made):
+            made = StreamService(name, made, self._loop)
+        elif is_async(service):
+            made = Awaited(made, self._loop)
         grants = None if allow is None else local_grants(texts("allow", allow))
-        self._engine.register(name, awaited, grants, ServiceOptions(idempotent, text("version", version)))
+        self._engine.register(name, made, grants, ServiceOptions(idempotent, text("version", version)))
 
     def service(
         self,
@@ -134,20 +148,22 @@ class Verbs:
         views: bool = False,
         returns: Any = None,
         retry: Retry | None = None,
+        on_progress: Callable[[Progress], object] | None = None,
     ) -> Any:
         """Call a service of another node, here or of another host (``billing@hostb``), and return its result.
 
         ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result are
         read-only memoryviews of memory that lives as long as they do. With ``returns``, a type as services declare
         them, the result is one: ``returns=Receipt``, ``list[Decimal]``. With ``retry`` it is tried again while
-        ``timeout`` lasts. Raises UnknownNodeError, AccessDeniedError,
+        ``timeout`` lasts. ``on_progress(progress)`` hears, on this thread, how far the service says it is
+        (``request.progress``). Raises UnknownNodeError, AccessDeniedError,
         NodeLeftError, InboxFullError, WireError for a result that is no such value, or the CallError the other side
         reported.
         """
         target, service = text("node", target), text("service", service)
         read = None if returns is None else result_reader(returns)
         request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
-        call = self._toward(target).call
+        call = self._toward(target).call if on_progress is None else partial(self._call_with_progress, on_progress)
         try:
             return call(request) if retry is None else self._repeated(call, request, retry)
         except SpeedError as error:
@@ -156,6 +172,64 @@ class Verbs:
             if declared is error:
                 raise
             raise declared from None
+
+    def _call_with_progress(self, on_progress: Callable[[Progress], object], request: CallRequest) -> Any:
+        offer, unread = StreamOffer(progress=True), request._replace(read=None)
+        with self._stream(unread, offer, idle=None, on_progress=on_progress) as stream:
+            result = stream.wait()
+        result = as_views(result) if request.views else result
+        return result if request.read is None else request.read(result)
+
+    def _stream(self, request: CallRequest, offer: StreamOffer, **how: Any) -> Stream:
+        if "@" in request.target:
+            raise ConfigurationError(f"{request.target!r} is of another host: streams and progress stay on one")
+        channel = self._engine.open_stream(request, offer)
+        return Stream(channel, callee=(request.target, request.service), read=request.read, views=request.views, **how)
+
+    def stream(
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        items: Iterable[Any] | None = None,
+        timeout: float | None = None,
+        idle_timeout: float | None = 30.0,
+        traceparent: str | None = None,
+        views: bool = False,
+        returns: Any = None,
+        on_progress: Callable[[Progress], object] | None = None,
+        window_items: int = STREAM_ITEMS,
+        window_bytes: int = STREAM_BYTES,
+    ) -> Stream:
+        """Call a service that gives many items, takes many (``items``), or both; returns what iterates over them::
+
+            for row in node.stream("billing", "rows", {"month": "2026-11"}):
+                ...
+
+        A thread of its own goes through ``items`` and sends them meanwhile. ``Stream.wait()`` is for a service that
+        gives no items: it returns the result. ``timeout`` in seconds is the deadline of the whole call on both sides,
+        ``idle_timeout`` how long the next item is waited for; None is no such limit. With ``returns`` each item is read
+        as that type. Of what was not read yet at most ``window_items``, and little more than ``window_bytes``, are held
+        here; the service waits then. Raises as ``call`` does, and so does asking for the next item.
+        """
+        target, service = text("node", target), text("service", service)
+        read = None if returns is None else result_reader(returns, "an item")
+        seconds = STREAM_SECONDS if timeout is None else in_seconds(timeout)
+        request = CallRequest(target, service, by_name(arguments), seconds, traceparent, views, read)
+        if not all(type(size) is int and 1 <= size <= MAX_CREDIT for size in (window_items, window_bytes)):
+            raise ConfigurationError(f"a window of {window_items!r} items and {window_bytes!r} bytes cannot be used")
+        offer = StreamOffer(window_items, window_bytes, items is not None, on_progress is not None)
+        idle = None if idle_timeout is None else in_seconds(idle_timeout)
+        iterator = None if items is None else iter(several("items", items))
+        try:
+            stream = self._stream(request, offer, idle=idle, on_progress=on_progress)
+        except SpeedError as error:
+            error.node, error.service = target, service
+            raise
+        if iterator is not None:
+            stream.send(iterator)
+        return stream
 
     def _repeated(self, call: Callable[[CallRequest], Any], request: CallRequest, retry: Retry) -> Any:
         attempts = self._attempts(request.target, request.timeout, retry)
