@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from speed.core.services import Request, Response, Service, ServiceError
     from speed.engine.message import Message, Published
     from speed.engine.options import Retry
-    from speed.engine.streams import Stream
     from speed.engine.tracing import current_trace, trace, traced
     from speed.fs.keyfile import init_root
     from speed.message.audit import AuditLog, TokenVerifier
@@ -69,19 +68,21 @@ if TYPE_CHECKING:
     from speed.message.options import PublishOptions
     from speed.message.schemas.registry import NamespaceSchemas, SchemaRegistry, SchemaUsage
     from speed.message.security import MessageSecurity
-    from speed.node.consumer import Consumer, TopicMessage, TopicOffset
+    from speed.node.consumer import Consumer, TopicMessage
     from speed.node.node import Node
+    from speed.node.streaming import Stream
     from speed.node.topic import Reader, Topic
     from speed.wire.column import Column
     from speed.wire.entry import Entry
     from speed.wire.spc import Progress
+    from speed.wire.topic import TopicOffset
 
 __version__ = "0.1.0"
 
 _LATER = {
     "Node": "speed.node.node",
     "Progress": "speed.wire.spc",
-    "Stream": "speed.engine.streams",
+    "Stream": "speed.node.streaming",
     "Retry": "speed.engine.options",
     "Message": "speed.engine.message",
     "Request": "speed.core.services",
@@ -110,7 +111,7 @@ _LATER = {
     "Reader": "speed.node.topic",
     "Topic": "speed.node.topic",
     "TopicMessage": "speed.node.consumer",
-    "TopicOffset": "speed.node.consumer",
+    "TopicOffset": "speed.wire.topic",
 }
 """Names that are imported when first used, so that ``import speed`` stays quick."""
 

@@ -19,6 +19,7 @@ from scripts.vectors.envelopes import envelopes
 from scripts.vectors.files import cursors, entries
 from scripts.vectors.first_scan import first_scan
 from scripts.vectors.floors import floors
+from scripts.vectors.groups import groups
 from scripts.vectors.harmless import harmless
 from scripts.vectors.hosts import hosts
 from scripts.vectors.journal import journal
@@ -71,6 +72,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         journal,
         segments,
         scheduling,
+        groups,
         dead_letters,
         harmless,
         trust,

@@ -212,6 +212,9 @@ class NativeEngine:
         channel: CallChannel = self._engine.open_stream(target, service, arguments, timeout, trace, tuple(offer))
         return channel
 
+    def tell(self, run: Callable[[], None]) -> None:
+        run()
+
     def ping(self, target: str, timeout: float) -> float:
         return float(self._engine.ping(target, timeout))
 

@@ -7,27 +7,21 @@ makes values of what arrives, and envelopes of what is given.
 from __future__ import annotations
 
 import inspect
-import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from enum import IntEnum
 from operator import length_hint
-from time import monotonic
-from typing import Any, Protocol, final
+from typing import Any, Protocol
 
 from speed.core.hints import Hint, Misfit
 from speed.core.log import logger
-from speed.core.services import FunctionService, Request, Response, Service, as_declared, is_generator, response_of
+from speed.core.services import FunctionService, Request, Response, Service, is_generator, response_of
 from speed.core.signatures import ItemsParameter
 from speed.engine import threads
 from speed.engine.event_loop import AsyncItems, EventLoop
-from speed.engine.threads import ProgramsCode
 from speed.errors import (
-    CallTimeoutError,
     CallWithdrawnError,
-    Execution,
-    ForkedNodeError,
     InternalError,
     InvalidArgumentsError,
     PayloadTooLargeError,
@@ -35,16 +29,15 @@ from speed.errors import (
 )
 from speed.wire import spc
 from speed.wire.limits import MAX_HEAD_BYTES, MAX_PAYLOAD_BYTES, STREAM_ENVELOPE_BYTES
-from speed.wire.spc import Progress
-from speed.wire.value import as_views, pack
+from speed.wire.value import pack
 
 log = logger("speed.spc")
 
 MAX_ITEM_BYTES = MAX_PAYLOAD_BYTES - MAX_HEAD_BYTES
-_LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.1
 """How long a wait goes on before signals are looked at."""
 _END_SECONDS = 1.0
-_RUNNING = {"phase": "running"}
+RUNNING = {"phase": "running"}
 
 
 class TakenKind(IntEnum):
@@ -165,7 +158,7 @@ class ItemReader:
     def _wait(self) -> Taken:
         taken = self._channel.take(0.0)
         while taken[0] == TakenKind.NOTHING:
-            taken = self._channel.take(_LOOK_SECONDS)
+            taken = self._channel.take(LOOK_SECONDS)
         return taken
 
     def _end(self, kind: TakenKind) -> None:
@@ -177,8 +170,8 @@ class ItemReader:
 def ended(channel: StreamChannel) -> SpeedError:
     """Why a service gets and sends nothing any more."""
     if channel.broken:
-        return InternalError(channel.broken, _RUNNING)
-    return CallWithdrawnError("nobody waits for this stream any more", _RUNNING)
+        return InternalError(channel.broken, RUNNING)
+    return CallWithdrawnError("nobody waits for this stream any more", RUNNING)
 
 
 # What is given.
@@ -227,7 +220,7 @@ class ItemWriter:
 
     def wait(self, packed: bytes) -> None:
         """The same once there is credit."""
-        while not self.reserve(packed, _LOOK_SECONDS):
+        while not self.reserve(packed, LOOK_SECONDS):
             pass
 
     def add(self, packed: bytes) -> None:
@@ -424,151 +417,3 @@ def _checked(hint: Hint) -> Callable[[Any], Any] | None:
             raise InvalidArgumentsError(misfit.text("an item")) from None
 
     return read
-
-
-# Who calls.
-
-
-@final
-class Stream(ItemReader):
-    """The items of a call, one after the other: ``for row in node.stream("billing", "rows"): …``.
-
-    It ends when the service does; an error comes after all items that went before it, and again each time that the
-    next item is asked for. ``close``, the end of a ``with`` block, or dropping it withdraws the call. One thread reads
-    at a time; ``close`` may be called from any.
-    """
-
-    def __init__(
-        self,
-        channel: CallChannel,
-        *,
-        idle: float | None,
-        callee: tuple[str, str],
-        read: Callable[[Any], Any] | None = None,
-        views: bool = False,
-        on_progress: Callable[[Progress], object] | None = None,
-    ) -> None:
-        super().__init__(channel, read)
-        self._call = channel
-        self._idle, self._callee, self._views, self._on_progress = idle, callee, views, on_progress
-        self._process = os.getpid()
-        self._sender: _Sender | None = None
-        self._has_ended = False
-        self.result: Any = None
-        """What the service returned beside its items, once they are over."""
-
-    def send(self, items: Iterable[Any]) -> None:
-        """Have another thread send ``items`` while they are asked for; of a call that was begun with some."""
-        self._sender = _Sender(self._call, items)
-        self._sender.start()
-
-    def close(self) -> None:
-        """Read no more: the call is withdrawn unless it has ended, and the service told. Again does nothing."""
-        if not self._has_ended and os.getpid() == self._process:
-            self._has_ended = True
-            self._error = self._error or self._named(CallWithdrawnError("the stream was closed here", _RUNNING))
-            self._batch = iter(())
-            self._call.withdraw()
-            self._call.close()
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if not self.__dict__.get("_has_ended", True):
-            with suppress(Exception):
-                self.close()
-
-    def wait(self) -> Any:
-        """Read to the end, and return what the service returned beside its items, which are dropped."""
-        for _ in self:
-            pass
-        return self.result
-
-    def _values(self, payload: bytes) -> list[Any]:
-        items = super()._values(payload)
-        return [as_views(item) for item in items] if self._views else items
-
-    def _wait(self) -> Taken:
-        taken = self._call.take(0.0)
-        began = monotonic()
-        while taken[0] in (TakenKind.NOTHING, TakenKind.PROGRESS):
-            if taken[0] == TakenKind.PROGRESS:
-                if self._on_progress is not None:
-                    self._on_progress(Progress(*taken[1]))
-                began = monotonic()
-            elif self._idle is not None and monotonic() - began >= self._idle:
-                raise self._named(CallTimeoutError(f"{self._callee[0]} sent nothing for {self._idle} s", _RUNNING))
-            taken = self._call.take(_LOOK_SECONDS)
-        return taken
-
-    def _refilled(self) -> Any:
-        if os.getpid() != self._process:
-            raise ForkedNodeError("this stream is the parent process's: nobody brings its items here")
-        try:
-            return super()._refilled()
-        except SpeedError as error:
-            self._error = declared = as_declared(self._named(error))
-            if not self._has_ended:
-                self.close()
-            if declared is error:
-                raise
-            raise declared from None
-
-    def _end(self, kind: TakenKind) -> None:
-        if self._error is not None:  # closed meanwhile
-            raise self._error
-        failed = None if self._sender is None else self._sender.error
-        if failed is not None:
-            self._error = failed
-            self.close()
-            raise failed
-        if self._call.broken:
-            raise InternalError(f"{self._callee[0]}: {self._call.broken}", _RUNNING)
-        self._has_ended = True
-        self.result = self._call.outcome()
-
-    def _named(self, error: SpeedError) -> SpeedError:
-        error.node, error.service = self._callee
-        if error.execution is None:
-            error.execution = Execution.MAY_HAVE_RUN
-        return error
-
-
-class _Sender(threading.Thread):
-    """Goes through the items of a caller, and sends them."""
-
-    def __init__(self, channel: CallChannel, items: Iterable[Any]) -> None:
-        super().__init__(name=f"speed-items-{channel.request_id}", daemon=True)
-        self._channel, self._items = channel, items
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        writer = ItemWriter(self._channel)
-        try:
-            with ProgramsCode():
-                self._send_all(writer)
-        except CallWithdrawnError:
-            pass  # the call has ended: who reads it hears why
-        except BaseException as error:  # of the program's own iterable, an exit among them
-            self.error = error
-            self._channel.withdraw()
-            self._channel.close()
-        finally:
-            writer.stop()
-
-    def _send_all(self, writer: ItemWriter) -> None:
-        iterator = iter(self._items)
-        try:
-            for item in iterator:
-                writer.put(item)
-            while self._channel.reserve(0, _LOOK_SECONDS) == Reserved.NOTHING:
-                pass
-            writer.finish(last=True)
-        finally:
-            close = getattr(iterator, "close", None)
-            if close is not None:
-                close()

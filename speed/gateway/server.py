@@ -27,21 +27,21 @@ from speed.gateway.connection import (
     GOING_AWAY,
     NORMAL,
     ClientConnection,
+    ConsumerPlace,
     Conversation,
+    DeliveryWindow,
     Door,
     Gate,
     Hosted,
-    ProducerConversation,
-    ProducerPlace,
+    Membership,
     TopicClient,
     start_task,
 )
-from speed.gateway.consumer import (
+from speed.gateway.conversations import (
     ConsumerConversation,
-    ConsumerPlace,
-    DeliveryWindow,
-    Membership,
     Opener,
+    ProducerConversation,
+    ProducerPlace,
     ReaderConversation,
 )
 from speed.gateway.encryption import ByClient, HeldKeys, HeldSealer, Sealer

@@ -10,45 +10,57 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
-from speed.core.hints import by_name, each, function, in_seconds, is_type, number, several, text, texts
+from speed.core.access import granted
+from speed.core.hints import by_name, checked_seconds, each, function, in_seconds, is_type, number, several, text, texts
 from speed.core.services import Service, ServiceOptions, as_declared, as_service, result_reader
 from speed.core.signatures import Description, described
 from speed.engine import Engine
 from speed.engine.event_loop import Awaited, EventLoop, Receiving, is_async
 from speed.engine.message import Published, publish_each
 from speed.engine.options import ON_FULL, Attempts, CallRequest, Retry, RetryBudget, SendRequest
-from speed.engine.streams import Stream, StreamService, is_streaming
+from speed.engine.streams import StreamService, is_streaming
 from speed.engine.tracing import with_trace
 from speed.engine.workers import place_given_up
-from speed.errors import ConfigurationError, NodeClosedError, ServiceNotFoundError, SpeedError
+from speed.errors import (
+    AccessDeniedError,
+    ConfigurationError,
+    NodeClosedError,
+    ServiceNotFoundError,
+    SpeedError,
+    UnknownNodeError,
+)
 from speed.node.guard import Opening
+from speed.node.streaming import StreamVerbs
 from speed.wire import lazily
 from speed.wire.entry import Entry
-from speed.wire.limits import STREAM_BYTES, STREAM_ITEMS
-from speed.wire.names import local_grants
-from speed.wire.spc import MAX_CREDIT, StreamOffer
-from speed.wire.value import Content, as_views, is_protobuf
+from speed.wire.names import is_family, local_grants
+from speed.wire.value import Content, is_protobuf
 
 if TYPE_CHECKING:
     from speed.engine.message import BatchHandler, Message
     from speed.message.options import PublishOptions
     from speed.message.security import MessageSecurity
-    from speed.node.protection import Protected
-    from speed.node.remote import Across
+    from speed.node.group import Families, Family
+    from speed.node.remote import Across, Protected
     from speed.wire.spc import Progress
+
+    Toward = Engine | Across | Family
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Handler = Callable[["Message"], object]
 HandlerFunction = TypeVar("HandlerFunction", bound=Callable[..., object])
 
 
-STREAM_SECONDS = 10.0 * 365 * 24 * 3600
-"""The deadline of a stream that has none: of two nodes one will have ended."""
+def _tell_callee(error: SpeedError, target: str, service: str) -> None:
+    """Have the error of a call name whom it was made to: of a family the member, where there was one."""
+    if error.node is None or not is_family(target):
+        error.node = target
+    error.service = service
 
 
-class Verbs:
+class Verbs(StreamVerbs):
     """What a node does for its program."""
 
     name: str
@@ -64,6 +76,7 @@ class Verbs:
     _forked: bool
     _budgets: dict[str, RetryBudget]
     """Of what is tried again, by target."""
+    _families: Families | None
 
     # --- access ---
     def allow(self, *patterns: str) -> None:
@@ -148,10 +161,13 @@ class Verbs:
         views: bool = False,
         returns: Any = None,
         retry: Retry | None = None,
+        key: str | None = None,
         on_progress: Callable[[Progress], object] | None = None,
     ) -> Any:
         """Call a service of another node, here or of another host (``billing@hostb``), and return its result.
 
+        Of a family, ``pricing.*``, one node is called: with the fewest calls of this node under way, of equals one
+        after the other; with a ``key`` the same one for the same key. Another one is, where it did not begin the call.
         ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result are
         read-only memoryviews of memory that lives as long as they do. With ``returns``, a type as services declare
         them, the result is one: ``returns=Receipt``, ``list[Decimal]``. With ``retry`` it is tried again while
@@ -163,76 +179,23 @@ class Verbs:
         target, service = text("node", target), text("service", service)
         read = None if returns is None else result_reader(returns)
         request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
-        call = self._toward(target).call if on_progress is None else partial(self._call_with_progress, on_progress)
+        toward = self._toward(target, key)
         try:
-            return call(request) if retry is None else self._repeated(call, request, retry)
+            if on_progress is not None:
+                return self._call_with_progress(on_progress, request, retry)
+            return toward.call(request) if retry is None else self._repeated(toward, request, retry)
         except SpeedError as error:
-            error.node, error.service = target, service
+            _tell_callee(error, target, service)
             declared = as_declared(error)
             if declared is error:
                 raise
             raise declared from None
 
-    def _call_with_progress(self, on_progress: Callable[[Progress], object], request: CallRequest) -> Any:
-        offer, unread = StreamOffer(progress=True), request._replace(read=None)
-        with self._stream(unread, offer, idle=None, on_progress=on_progress) as stream:
-            result = stream.wait()
-        result = as_views(result) if request.views else result
-        return result if request.read is None else request.read(result)
-
-    def _stream(self, request: CallRequest, offer: StreamOffer, **how: Any) -> Stream:
-        if "@" in request.target:
-            raise ConfigurationError(f"{request.target!r} is of another host: streams and progress stay on one")
-        channel = self._engine.open_stream(request, offer)
-        return Stream(channel, callee=(request.target, request.service), read=request.read, views=request.views, **how)
-
-    def stream(
-        self,
-        target: str,
-        service: str,
-        arguments: dict[str, Any] | None = None,
-        *,
-        items: Iterable[Any] | None = None,
-        timeout: float | None = None,
-        idle_timeout: float | None = 30.0,
-        traceparent: str | None = None,
-        views: bool = False,
-        returns: Any = None,
-        on_progress: Callable[[Progress], object] | None = None,
-        window_items: int = STREAM_ITEMS,
-        window_bytes: int = STREAM_BYTES,
-    ) -> Stream:
-        """Call a service that gives many items, takes many (``items``), or both; returns what iterates over them::
-
-            for row in node.stream("billing", "rows", {"month": "2026-11"}):
-                ...
-
-        A thread of its own goes through ``items`` and sends them meanwhile. ``Stream.wait()`` is for a service that
-        gives no items: it returns the result. ``timeout`` in seconds is the deadline of the whole call on both sides,
-        ``idle_timeout`` how long the next item is waited for; None is no such limit. With ``returns`` each item is read
-        as that type. Of what was not read yet at most ``window_items``, and little more than ``window_bytes``, are held
-        here; the service waits then. Raises as ``call`` does, and so does asking for the next item.
-        """
-        target, service = text("node", target), text("service", service)
-        read = None if returns is None else result_reader(returns, "an item")
-        seconds = STREAM_SECONDS if timeout is None else in_seconds(timeout)
-        request = CallRequest(target, service, by_name(arguments), seconds, traceparent, views, read)
-        if not all(type(size) is int and 1 <= size <= MAX_CREDIT for size in (window_items, window_bytes)):
-            raise ConfigurationError(f"a window of {window_items!r} items and {window_bytes!r} bytes cannot be used")
-        offer = StreamOffer(window_items, window_bytes, items is not None, on_progress is not None)
-        idle = None if idle_timeout is None else in_seconds(idle_timeout)
-        iterator = None if items is None else iter(several("items", items))
-        try:
-            stream = self._stream(request, offer, idle=idle, on_progress=on_progress)
-        except SpeedError as error:
-            error.node, error.service = target, service
-            raise
-        if iterator is not None:
-            stream.send(iterator)
-        return stream
-
-    def _repeated(self, call: Callable[[CallRequest], Any], request: CallRequest, retry: Retry) -> Any:
+    def _repeated(self, toward: Toward, request: CallRequest, retry: Retry) -> Any:
         attempts = self._attempts(request.target, request.timeout, retry)
+        call: Callable[[CallRequest], Any] = toward.call
+        if retry.hedge_seconds is not None:
+            call = partial(cast("Family", toward).hedged, seconds=retry.hedge_seconds, may_hedge=attempts.may_hedge)
         while True:
             try:
                 result = call(request._replace(timeout=attempts.left))
@@ -246,6 +209,8 @@ class Verbs:
     def _attempts(self, target: str, timeout: float, retry: Any) -> Attempts:
         if not isinstance(retry, Retry):
             raise ConfigurationError(f"retry must be a speed.Retry, not {type(retry).__name__}")
+        if retry.hedge_seconds is not None and not is_family(target):
+            raise ConfigurationError("hedge_seconds asks another node of a family: call one, such as 'pricing.*'")
         return Attempts(retry, timeout, self._budgets.setdefault(target, RetryBudget()))
 
     def submit(
@@ -258,6 +223,7 @@ class Verbs:
         traceparent: str | None = None,
         views: bool = False,
         returns: Any = None,
+        key: str | None = None,
     ) -> Future[Any]:
         """Start a call; its Future ends with the result or the error of ``call``. Calls start in order.
 
@@ -269,9 +235,9 @@ class Verbs:
         read = None if returns is None else result_reader(returns)
         request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
         try:
-            return self._toward(target).submit(request)
+            return self._toward(target, key).submit(request)
         except SpeedError as error:
-            error.node, error.service = target, service
+            _tell_callee(error, target, service)
             raise
 
     def ping(self, target: str, *, timeout: float = 5.0) -> float:
@@ -312,9 +278,10 @@ class Verbs:
         options: PublishOptions | None = None,
         on_progress: Callable[[int, int], object] | None = None,
         unordered: bool = False,
+        key: str | None = None,
         **keywords: Any,
     ) -> str:
-        """Send one message; returns its message id.
+        """Send one message; returns its message id. Of a family one node gets it, as ``call`` chooses.
 
         It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
         waits until its handler returned, or until it waits there for the program to take it: then the id's
@@ -334,9 +301,9 @@ class Verbs:
         seconds = in_seconds(timeout)
         if protected is None:
             request = SendRequest(target, payload, ack, seconds, metadata, on_progress, unordered)
-            return self._toward(target).send(request)
+            return self._toward(target, key).send(request)
         message_id, data = protected.encode(payload, options, metadata)
-        self._toward(target).forward(target, (data,), False, ack, seconds)
+        self._toward(target, key).forward(target, (data,), False, ack, seconds)
         return message_id
 
     def send_all(
@@ -513,8 +480,9 @@ class Verbs:
         return [entry for entry in self._engine.nodes() if fabric is None or fabric in entry.fabrics]
 
     def wait_for(self, target: str, *, timeout: float = 10.0) -> Entry:
-        """Wait until ``target`` is live and allows this node. Raises UnknownNodeError after ``timeout`` seconds."""
-        return self._engine.wait_for(text("node", target), in_seconds(timeout))
+        """Wait until ``target``, or one of a family, is live and allows this node. UnknownNodeError if none comes."""
+        target, seconds = text("node", target), in_seconds(timeout)
+        return self._family(target).wait_for(seconds) if is_family(target) else self._engine.wait_for(target, seconds)
 
     def on_join(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
         """Call ``handler(entry)`` when another node joins."""
@@ -573,7 +541,11 @@ class Verbs:
         del fields["parent_span_id"]  # in segments, a message carries what every engine writes
         return fields, None
 
-    def _toward(self, target: Any) -> Engine | Across:
+    def _toward(self, target: Any, key: str | None = None) -> Toward:
+        if is_family(target):
+            return self._family(target, key)
+        if key is not None:
+            raise ConfigurationError("key chooses among the nodes of a family: name one, such as 'pricing.*'")
         if not isinstance(target, str) or "@" not in target:
             return self._engine
         with lazily.guard:
@@ -581,8 +553,47 @@ class Verbs:
 
         return Across(self._engine, lambda: self._guarded or self._make_protected())
 
+    def _family(self, target: str, key: str | None = None) -> Family:
+        with lazily.guard:
+            from speed.node.group import Families, Family  # few nodes call families
+
+        if self._families is None:
+            self._families = Families(self._engine, self.name)
+        return Family(self._families, target, key)
+
     def _make_protected(self) -> Protected:
         with lazily.guard:
-            from speed.node.protection import Protected
+            from speed.node.remote import Protected
 
         return Protected(self._engine, self.name, self._namespace, self._security)
+
+
+STARTING_SECONDS = 5.0
+"""How long at most a node that allows nobody yet is asked again."""
+
+
+def call_when_allowed(node: Verbs, target: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
+    """The answer of a node that may just have started: while it allows nobody, it is asked again."""
+    ends = time.monotonic() + min(checked_seconds("timeout", timeout), STARTING_SECONDS)
+    while True:
+        try:
+            return node.call(target, service, arguments, timeout=timeout)
+        except AccessDeniedError as error:
+            outwait(node, target, ends, error)
+
+
+def outwait(node: Verbs, target: str, ends: float, error: AccessDeniedError) -> None:
+    """Until ``target`` allows this node; raises ``error`` if it goes on so: then it never did, or does no more."""
+    left = ends - time.monotonic()
+    if left <= 0 or _allows_others(node, target):
+        raise error
+    try:
+        node.wait_for(target, timeout=left)
+    except UnknownNodeError:
+        raise error from None
+
+
+def _allows_others(node: Verbs, target: str) -> bool:
+    """Whether it says whom it allows, and this node is not among them: to wait would change nothing."""
+    entry = next((one for one in node.nodes() if one.name == target), None)
+    return entry is not None and bool(entry.allow) and not granted(entry, node.name)

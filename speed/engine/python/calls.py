@@ -107,7 +107,7 @@ class Calls:
         """Call, and wait later; ``carried`` makes of the answer what the caller gets."""
         self._context.check_open()
         request_id = self._next_id()
-        future = CallFuture(self._tell, self._process, request.target, request.service)
+        future = CallFuture(self.tell, self._process, request.target, request.service)
         future.views, future.carried, future.read = request.views, carried, request.read
         future.on_cancelled(partial(self._withdrawals.withdraw, request.target, request_id))
         try:
@@ -289,7 +289,7 @@ class Calls:
 
     # --- callbacks ---
 
-    def _tell(self, run_callbacks: Callable[[], None]) -> None:
+    def tell(self, run_callbacks: Callable[[], None]) -> None:
         self._untold.append(run_callbacks)
         if self._over:
             self.tell_rest()

@@ -46,9 +46,10 @@ _ROOM_BYTES = 4096
 class Introspection:
     """What a node tells of itself to a node that it allows."""
 
-    def __init__(self, context: Context, services: ServiceRegistry) -> None:
+    def __init__(self, context: Context, services: ServiceRegistry, pool: WorkerPool) -> None:
         self._context = context
         self._services = services
+        self._pool = pool
         self.senders: Callable[[], list[str]] = list
         """Names of the nodes whose lanes are open; known once the protocol part exists."""
         self.lane_counts: Callable[[], dict[str, int]] = dict
@@ -100,6 +101,7 @@ class Introspection:
             "uptimeSeconds": max(0, unix_ms() - started) / 1000,
             "pendingCalls": len(self._context.pending),
             "lanes": len(self.senders()),
+            **self._pool.load(),
             **snapshot,
         }
 
@@ -165,6 +167,7 @@ class Dispatch:
     def _unauthorised(self, lane: Lane, received: OpenedEnvelope) -> None:
         """Discard (RFC 9.6); only a request is told, since its caller waits (RFC 9.8)."""
         self._context.stats.count(counters.UNAUTHORISED)
+        self._context.stats.refused_sender(lane.source)
         self._context.limiter.warn(log, "unauthorised", "an envelope of %s is discarded: it has no grant", lane.source)
         if received.header.type != EnvelopeType.SPC_REQUEST:
             lane.drop(received.token)

@@ -118,6 +118,7 @@ class Links:
     def _check_grant(self, entry: Entry) -> None:
         if not granted(entry, self._context.name):
             self._context.stats.count(counters.SENDS_DENIED)
+            self._context.stats.refused_by(entry.name)
             raise AccessDeniedError(texts.not_allowed(entry.name, self._context.name))
 
     def open(self, target: str, generation: int) -> OutgoingLink:

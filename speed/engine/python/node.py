@@ -235,7 +235,7 @@ def _begin(
         lambda name: protocol.node_replaced(name),  # noqa: PLW0108 (it is made below)
         sweeper,
     )
-    introspection = Introspection(context, serving.services)
+    introspection = Introspection(context, serving.services, pool)
     dispatch = Dispatch(
         context,
         links,
@@ -409,7 +409,7 @@ class PythonEngine:
         self._context = parts.context
         self.name, self.root = options.name, parts.context.root
         # What one part does by itself is asked of that part.
-        self.call, self.submit = parts.calls.call, parts.calls.submit
+        self.call, self.submit, self.tell = parts.calls.call, parts.calls.submit, parts.calls.tell
         self.open_stream = parts.calls.open_stream
         self.send, self.send_all = parts.outbox.send, parts.outbox.send_all
         self.forward, self.publish = parts.outbox.forward, parts.outbox.publish

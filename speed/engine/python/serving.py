@@ -121,6 +121,7 @@ class Accepted:
         "payload",
         "sent_ms",
         "source",
+        "taken_at",
         "token",
         "unsure",
         "was_found_again",
@@ -140,7 +141,7 @@ class Accepted:
         self.lane, self.source, self.token, self.generation = lane, lane.source, token, generation
         self.head, self.payload, self.deadline = head, payload, deadline
         self.sent_ms, self.unsure = sent_ms, unsure
-        self.cancellation = Withdrawal()
+        self.cancellation, self.taken_at = Withdrawal(), monotonic()
         self.is_over = self.was_found_again = False
         self._right = [None]
 
@@ -306,6 +307,8 @@ class Serving:
         if isinstance(found, Response):
             if found.error_code == "SERVICE_NOT_FOUND":
                 self._context.stats.count(counters.REQUESTS_FOR_NO_SERVICE)
+            elif found.error_code == "ACCESS_DENIED":
+                self._context.stats.refused_sender(call.source)
             return partial(self._end, call, found)
         if (call.unsure or call.head.repeated) and not found.idempotent:
             self._context.stats.count(counters.REQUESTS_IN_DOUBT)
@@ -398,7 +401,8 @@ class Serving:
         code = self._answer(call, response, has_begun=began is not None)
         self._forget(call)
         if began is not None:
-            self._context.stats.served(call.head.service, monotonic() - began, code)
+            queued_seconds = began - call.taken_at
+            self._context.stats.served(call.head.service, monotonic() - began, code, queued_seconds)
 
     def _answer(self, call: Accepted, response: Response, *, has_begun: bool) -> str:
         """Answer, unless that was done; returns the code of the error, for the counters."""
@@ -526,6 +530,8 @@ class Serving:
         if not call.claim_answer():
             return
         self._context.stats.count(TIMED_OUT[phase])
+        if call.head.service in self.services:  # others choose the rest, and how many there are
+            self._context.stats.timed_out(call.head.service)
         call.finish()
         text = f"the deadline of {call.head.service!r} passed while {phase}: allow it more time"
         reply = spc.encode_error(call.head.request_id, "TIMEOUT", text, {"phase": phase})

@@ -85,6 +85,11 @@ std::optional<ServiceTable::Row> ServiceTable::row(const std::string& name) cons
   return found == rows_.end() ? std::nullopt : std::optional(found->second);
 }
 
+bool ServiceTable::has(const std::string& name) const {
+  const MutexLock guard(lock_);
+  return rows_.contains(name);
+}
+
 std::vector<std::string> ServiceTable::names(const std::string& caller) const {
   const MutexLock guard(lock_);
   std::vector<std::string> names;

@@ -25,6 +25,8 @@ class ServiceTable {
 
   void release();  // of all services, since nobody calls them any more; their names stay
 
+  bool has(const std::string& name) const;
+
   // The names that `caller` may call, sorted.
   std::vector<std::string> names(const std::string& caller) const;
 

@@ -76,6 +76,7 @@ void Dispatch::handle(const LanePtr& lane, const fs::Received& received) {
 // Discarded; only a request is told, since its caller waits.
 void Dispatch::unauthorised(const LanePtr& lane, const fs::Received& received) {
   to_.context.stats.count(core::counters::unauthorised);
+  to_.context.stats.refused_sender(lane->source());
   to_.context.log.limited(LogLevel::warning, "speed.protocol", "unauthorised",
                           "an envelope of '" + lane->source() + "' is refused: it has no grant");
   if (received.header.type != EnvelopeType::spc_request) return lane->drop(received.header.sequence);

@@ -54,6 +54,7 @@ class Serving {
   wire::Buffer encoded(const ServedRequest& served, Response response, std::string& error);
   void end(const ServedRequestPtr& served, std::string_view code, const std::string& text, const Map& details);
   void cancel(const ServedRequestPtr& served);
+  void count_overdue(const ServedRequest& served, bool entered);
 
   Context& context_;
   Links& links_;

@@ -74,6 +74,7 @@ class Workers {
   };
 
   explicit Workers(std::size_t size) : size_(size), scheduler_(size) {}
+  std::size_t size() const { return size_; }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
   ~Workers();

@@ -109,6 +109,7 @@ final class Dispatch {
             return;
         }
         context.stats.count(Counters.UNAUTHORISED);
+        context.stats.refusedSender(lane.source());
         if (isRequest) {
             lane.finish(List.of(received.token())); // before its caller is told that it was not begun
             serving.refuse(lane, received);
