@@ -70,15 +70,19 @@ if TYPE_CHECKING:
     from speed.message.security import MessageSecurity
     from speed.node.consumer import Consumer, TopicMessage
     from speed.node.node import Node
+    from speed.node.streaming import Stream
     from speed.node.topic import Reader, Topic
     from speed.wire.column import Column
     from speed.wire.entry import Entry
+    from speed.wire.spc import Progress
     from speed.wire.topic import TopicOffset
 
 __version__ = "0.1.0"
 
 _LATER = {
     "Node": "speed.node.node",
+    "Progress": "speed.wire.spc",
+    "Stream": "speed.node.streaming",
     "Retry": "speed.engine.options",
     "Message": "speed.engine.message",
     "Request": "speed.core.services",
@@ -171,6 +175,7 @@ __all__ = [
     "NodeStateError",
     "NotAcknowledgedError",
     "PayloadTooLargeError",
+    "Progress",
     "PublishOptions",
     "Published",
     "Reader",
@@ -189,6 +194,7 @@ __all__ = [
     "ServiceNotFoundError",
     "SpeedError",
     "StorageError",
+    "Stream",
     "TokenVerifier",
     "Topic",
     "TopicMessage",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cached_property, partial
 from time import monotonic
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, overload
 
 from speed.core.hints import checked_seconds, in_seconds, text
 from speed.core.signatures import Description
-from speed.engine.event_loop import Fetched
+from speed.engine.event_loop import AwaitedItems, Fetched
 from speed.engine.futures import CallFuture
 from speed.engine.message import Message, Published
 from speed.engine.options import Attempts, Retry
 from speed.engine.threads import Threads
 from speed.engine.workers import place_given_up
-from speed.errors import AccessDeniedError, ApplicationError, ConfigurationError, SpeedError
+from speed.errors import AccessDeniedError, ApplicationError, CallWithdrawnError, ConfigurationError, SpeedError
 from speed.node.consumer import (
     AWAY,
     GRACE_SECONDS,
@@ -28,6 +28,7 @@ from speed.node.consumer import (
     TopicMessage,
     is_unknown,
 )
+from speed.node.streaming import Stream
 from speed.node.topic import Topic, due_ms
 from speed.node.verbs import STARTING_SECONDS, outwait
 from speed.wire import lazily
@@ -38,6 +39,7 @@ from speed.wire.value import pack
 if TYPE_CHECKING:
     from speed.node.group import GroupFuture
     from speed.node.verbs import Verbs
+    from speed.wire.spc import Progress
 
 
 _VERBS_OWN = {"options", "ack", "on_progress", "unordered", "on_full", "key"}
@@ -225,6 +227,71 @@ class AsyncConsumer:
         await self.close()
 
 
+class AsyncStream(AsyncIterator[Any]):
+    """The items of a call, awaited; one task reads at a time. One that is cancelled withdraws the call."""
+
+    def __init__(self, node: AsyncNode, begin: Callable[[], Stream]) -> None:
+        self._node, self._begin = node, begin
+        self._stream: Stream | None = None
+        self._is_closed = False
+
+    @property
+    def result(self) -> Any:
+        """What the service returned beside its items, once they are over."""
+        return None if self._stream is None else self._stream.result
+
+    async def __anext__(self) -> Any:
+        if (stream := self._stream or await self._begun()).is_ready:
+            return next(stream)
+        item = await self._waited(next, stream, self)
+        if item is self:
+            raise StopAsyncIteration
+        return item
+
+    async def wait(self) -> Any:
+        """Like ``Stream.wait``."""
+        return await self._waited((self._stream or await self._begun()).wait)
+
+    async def _begun(self) -> Stream:
+        if self._is_closed:
+            raise CallWithdrawnError("the stream was closed here", {"phase": "queued"})
+        beginning = asyncio.ensure_future(self._node._wait(self._begin))
+        try:
+            stream: Stream = await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            beginning.add_done_callback(_close_begun)
+            raise
+        self._stream = stream
+        return stream
+
+    async def _waited(self, verb: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return await self._node._wait(verb, *arguments)
+        except asyncio.CancelledError:
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        self._is_closed = True
+        if self._stream is not None:
+            self._stream.close()
+
+    async def close(self) -> None:
+        """Like ``Stream.close``."""
+        self._close()
+
+    async def __aenter__(self) -> AsyncStream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._close()
+
+
+def _close_begun(beginning: asyncio.Future[Stream]) -> None:
+    if not beginning.cancelled() and beginning.exception() is None:
+        beginning.result().close()
+
+
 class AsyncNode:
     """Reached as ``node.aio``; usable from any event loop, several at once.
 
@@ -263,9 +330,18 @@ class AsyncNode:
         returns: Any = None,
         retry: Retry | None = None,
         key: str | None = None,
+        on_progress: Callable[[Progress], object] | None = None,
     ) -> Any:
-        """Like ``Node.call``; calls to one node start in order."""
+        """Like ``Node.call``; calls to one node start in order. ``on_progress`` runs on the event loop."""
         how: dict[str, Any] = {"traceparent": traceparent, "views": views, "returns": returns, "key": key}
+        if on_progress is not None:
+            loop = asyncio.get_running_loop()
+
+            def hear(progress: Progress) -> None:
+                loop.call_soon_threadsafe(on_progress, progress)
+
+            calling = _within(timeout, self._node.call)
+            return await self._wait(calling, target, service, arguments, on_progress=hear, retry=retry, **how)
         if retry is None:
             return await self._call(target, service, arguments, timeout, **how)
         attempts = self._node._attempts(text("node", target), in_seconds(timeout), retry)
@@ -279,6 +355,23 @@ class AsyncNode:
             else:
                 attempts.succeeded()
                 return result
+
+    def stream(
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        items: Iterable[Any] | AsyncIterable[Any] | None = None,
+        **how: Any,
+    ) -> AsyncStream:
+        """Like ``Node.stream``, options included: ``async for row in node.aio.stream("billing", "rows"): …``.
+
+        The call begins when its first item is asked for. ``items`` may be asynchronous.
+        """
+        if isinstance(items, AsyncIterable):
+            items = AwaitedItems(items, asyncio.get_running_loop())
+        return AsyncStream(self, partial(self._node.stream, target, service, arguments, items=items, **how))
 
     async def _call(
         self,

@@ -36,6 +36,7 @@ from scripts.vectors.sending import sending
 from scripts.vectors.settled import settled
 from scripts.vectors.signatures import signatures
 from scripts.vectors.slots import slots
+from scripts.vectors.streams import streams
 from scripts.vectors.topics import topics
 from scripts.vectors.transcript import page, transcript
 from scripts.vectors.trust import trust
@@ -54,6 +55,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         lanes,
         settled,
         slots,
+        streams,
         sending,
         first_scan,
         floors,

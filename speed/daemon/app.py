@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from speed import Node
 from speed.bridges.running import Bridging, Events
-from speed.daemon.child import Groups, Surroundings
+from speed.daemon.child import Forwarded, Groups, LogFile, Surroundings, open_log
 from speed.daemon.config import Config, LogSettings, TopicSettings, TopicsSettings
 from speed.daemon.control import Health, ServiceNotifier, Trouble, checked_count, checked_name, opened_control
 from speed.daemon.host import change_grants, load_service
 from speed.daemon.hosting import Hosting, MessageKeyRotation, Recording, Resealing, opened_gateway
-from speed.daemon.log import Forwarded, LogFile, open_log
 from speed.daemon.supervisor import Supervisor
 from speed.daemon.surroundings_check import key_path, sound_config
 from speed.errors import ConfigurationError, LeaseLostError, RootError, SpeedError, StorageError

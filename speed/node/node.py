@@ -24,7 +24,7 @@ Interface = TypeVar("Interface")
 if TYPE_CHECKING:
     from speed.aio import AsyncNode
     from speed.message.security import MessageSecurity
-    from speed.node.protection import Protected
+    from speed.node.remote import Protected
     from speed.node.topic import Topic
     from speed.segment import Limits
 

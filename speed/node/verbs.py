@@ -20,6 +20,7 @@ from speed.engine import Engine
 from speed.engine.event_loop import Awaited, EventLoop, Receiving, is_async
 from speed.engine.message import Published, publish_each
 from speed.engine.options import ON_FULL, Attempts, CallRequest, Retry, RetryBudget, SendRequest
+from speed.engine.streams import StreamService, is_streaming
 from speed.engine.tracing import with_trace
 from speed.engine.workers import place_given_up
 from speed.errors import (
@@ -31,6 +32,7 @@ from speed.errors import (
     UnknownNodeError,
 )
 from speed.node.guard import Opening
+from speed.node.streaming import StreamVerbs
 from speed.wire import lazily
 from speed.wire.entry import Entry
 from speed.wire.names import is_family, local_grants
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
     from speed.message.options import PublishOptions
     from speed.message.security import MessageSecurity
     from speed.node.group import Families, Family
-    from speed.node.protection import Protected
-    from speed.node.remote import Across
+    from speed.node.remote import Across, Protected
+    from speed.wire.spc import Progress
 
     Toward = Engine | Across | Family
 
@@ -58,7 +60,7 @@ def _tell_callee(error: SpeedError, target: str, service: str) -> None:
     error.service = service
 
 
-class Verbs:
+class Verbs(StreamVerbs):
     """What a node does for its program."""
 
     name: str
@@ -108,18 +110,23 @@ class Verbs:
 
         ``allow`` narrows who may call it. A request is begun once at most, even if its process is killed; with
         ``idempotent`` the caller's node sends one that was begun and not answered to the next process of this name,
-        where it sees ``request.redelivered``. Either may be ``async``. A parameter with the type hint ``memoryview``
-        gets a view of bytes, not a copy. Others read what it takes and gives (``describe``): from its signature, the
-        first line of its docstring, and ``version``, its own. With ``replace`` one of this name makes room, as for a
-        cell of a notebook that is run again; a call that comes just then finds no service. Raises ServiceExistsError,
-        InvalidNameError, ConfigurationError.
+        where it sees ``request.redelivered``. Either may be ``async``, or yield items for ``stream``; a parameter with
+        the hint ``Iterator[T]`` or ``AsyncIterator[T]`` gets those of the caller. A parameter with the type hint
+        ``memoryview`` gets a view of bytes, not a copy. Others read what it takes and gives (``describe``): from its
+        signature, the first line of its docstring, and ``version``, its own. With ``replace`` one of this name makes
+        room, as for a cell of a notebook that is run again; a call that comes just then finds no service. Raises
+        ServiceExistsError, InvalidNameError, ConfigurationError.
         """
         if replace:
             with suppress(ServiceNotFoundError):
                 self.unregister(name)
-        awaited = Awaited(as_service(name, service), self._loop) if is_async(service) else service
+        made = as_service(name, service)
+        if is_streaming(made):
+            made = StreamService(name, made, self._loop)
+        elif is_async(service):
+            made = Awaited(made, self._loop)
         grants = None if allow is None else local_grants(texts("allow", allow))
-        self._engine.register(name, awaited, grants, ServiceOptions(idempotent, text("version", version)))
+        self._engine.register(name, made, grants, ServiceOptions(idempotent, text("version", version)))
 
     def service(
         self,
@@ -155,6 +162,7 @@ class Verbs:
         returns: Any = None,
         retry: Retry | None = None,
         key: str | None = None,
+        on_progress: Callable[[Progress], object] | None = None,
     ) -> Any:
         """Call a service of another node, here or of another host (``billing@hostb``), and return its result.
 
@@ -163,7 +171,8 @@ class Verbs:
         ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result are
         read-only memoryviews of memory that lives as long as they do. With ``returns``, a type as services declare
         them, the result is one: ``returns=Receipt``, ``list[Decimal]``. With ``retry`` it is tried again while
-        ``timeout`` lasts. Raises UnknownNodeError, AccessDeniedError,
+        ``timeout`` lasts. ``on_progress(progress)`` hears, on this thread, how far the service says it is
+        (``request.progress``). Raises UnknownNodeError, AccessDeniedError,
         NodeLeftError, InboxFullError, WireError for a result that is no such value, or the CallError the other side
         reported.
         """
@@ -172,6 +181,8 @@ class Verbs:
         request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
         toward = self._toward(target, key)
         try:
+            if on_progress is not None:
+                return self._call_with_progress(on_progress, request, retry)
             return toward.call(request) if retry is None else self._repeated(toward, request, retry)
         except SpeedError as error:
             _tell_callee(error, target, service)
@@ -552,7 +563,7 @@ class Verbs:
 
     def _make_protected(self) -> Protected:
         with lazily.guard:
-            from speed.node.protection import Protected
+            from speed.node.remote import Protected
 
         return Protected(self._engine, self.name, self._namespace, self._security)
 

@@ -1,4 +1,4 @@
-"""From an opened envelope to the part that handles it: one table over the eight types (W-4, S-11, S-12).
+"""From an opened envelope to the part that handles it: one table over the nine types (W-4, S-11, S-12).
 
 Runs on the thread that reads. Messages, events and requests are finished by the worker that handled them, or
 here when they are refused; all other types are done when they are read.
@@ -147,6 +147,7 @@ class Dispatch:
             EnvelopeType.HEARTBEAT: self._heartbeat,
             EnvelopeType.ERROR: self._error,
             EnvelopeType.ACK: self._ack,
+            EnvelopeType.STREAM: self._stream,
         }
 
     def may_read(self, source: str) -> bool:
@@ -283,6 +284,10 @@ class Dispatch:
 
     def _ack(self, lane: Lane, received: OpenedEnvelope) -> None:
         self._calls.acknowledged(lane.source, *spc.decode_ack(received.payload))
+
+    def _stream(self, lane: Lane, received: OpenedEnvelope) -> None:
+        side = self._calls if received.header.flags & FLAG_REPLY else self._serving
+        side.streams.arrive(lane.source, received.payload)
 
     def _error(self, lane: Lane, received: OpenedEnvelope) -> None:
         self._calls.refused(lane.source, spc.decode(received.payload))

@@ -39,7 +39,7 @@ from speed.wire.envelope import FLAG_REPLY, EnvelopeType
 from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES
 
 if TYPE_CHECKING:
-    from speed.segment.splitter import Splitter
+    from speed.segment.parity import Splitter
 
 
 # All outgoing links of a node: made on first use, to nodes whose grant was just looked at.

@@ -209,7 +209,7 @@ def _begin(
     def lost(error: SpeedError) -> None:
         parts.abort(error)
 
-    serving = Serving(context, pool, answers, partial(_lost_by_worker, context, lost))
+    serving = Serving(context, links, pool, answers, partial(_lost_by_worker, context, lost))
     delivery = Delivery(context, pool)
     settling = Settling(context, calls.send_again)
     calls.settling = settling
@@ -410,6 +410,7 @@ class PythonEngine:
         self.name, self.root = options.name, parts.context.root
         # What one part does by itself is asked of that part.
         self.call, self.submit, self.tell = parts.calls.call, parts.calls.submit, parts.calls.tell
+        self.open_stream = parts.calls.open_stream
         self.send, self.send_all = parts.outbox.send, parts.outbox.send_all
         self.forward, self.publish = parts.outbox.forward, parts.outbox.publish
         self.on_message = parts.delivery.on_message

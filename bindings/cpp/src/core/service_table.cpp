@@ -134,15 +134,17 @@ Array ServiceTable::descriptions(const std::string& caller, std::size_t most_byt
 ServiceTable::Found ServiceTable::find(const std::string& name, const std::string& caller) const {
   const std::optional<Row> known = row(name);
   if (!known || known->service == nullptr) {
-    return {nullptr, false, false,
+    return {nullptr, false, false, false,
             Response::error("SERVICE_NOT_FOUND",
                             "no service '" + name + "' here: `speed services` lists those you may call")};
   }
   if (!known->allows(caller)) {
-    return {nullptr, false, false,
+    return {nullptr, false, false, false,
             Response::error("ACCESS_DENIED", "service '" + name + "' does not allow node '" + caller + "'")};
   }
-  return {known->service, known->idempotent, known->views, std::nullopt};
+  const Value* const streaming = known->description.find("streaming");
+  return {known->service, known->idempotent, known->views, streaming != nullptr && *streaming == Value(true),
+          std::nullopt};
 }
 
 // Never a stack trace, which may show payloads and paths.

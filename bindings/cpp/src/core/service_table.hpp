@@ -39,6 +39,7 @@ class ServiceTable {
     std::shared_ptr<Service> service;
     bool idempotent = false;
     bool views = false;
+    bool streams = false;
     std::optional<Response> refusal;  // where `service` is null
   };
   // Steps 3 and 4 of S-3.

@@ -162,7 +162,7 @@ void Runtime::claim(const NodeOptions& options) {
       options.fabrics,
       context.policy.allowed(),
       options.language,
-      {"segments", "withdraw", "slots"},
+      {"segments", "withdraw", "slots", "streams"},
       [&](const std::string& text) { context.log.always(LogLevel::warning, "speed.registry", text); },
       options.ephemeral,
       options.starting};

@@ -238,12 +238,25 @@ Response Serving::respond(const ServedRequestPtr& served, const core::ServiceTab
   served->payload = {};
   if (std::optional<Response> early = begin(served, found.idempotent)) return std::move(*early);
   workers_.begun();
+  const bool wants_stream = head.stream && head.stream->wants_stream();
+  if (wants_stream && !found.streams) {
+    return Response::error("INVALID_ARGUMENTS", head.service + " gives and takes no items: call it by `call`");
+  }
   const TraceScope trace(head.traceparent);
+  const std::shared_ptr<Channel> channel = head.stream ? channel_of(*served) : nullptr;
+  request.channel = channel;
+  const std::stop_callback stopped(request.stop, [&] {
+    if (channel != nullptr) channel->close();
+  });
   std::string thrown;
   Response response;
   {
     const ProgramsCode scope(*context_.fork_mark);
     response = core::ServiceTable::run(*found.service, request, thrown);  // 7 and 8
+  }
+  if (channel != nullptr) {
+    streams.remove(served->sender, served->key);
+    channel->close();
   }
   if (!thrown.empty()) {  // what the caller did wrong is no trouble of this node
     const bool is_callers = response.error_code == "INVALID_ARGUMENTS";
@@ -252,6 +265,21 @@ Response Serving::respond(const ServedRequestPtr& served, const core::ServiceTab
                             request.request_id + "': " + thrown);
   }
   return response;
+}
+
+std::shared_ptr<Channel> Serving::channel_of(const ServedRequest& served) {
+  const StreamOffer& offer = *served.head.stream;
+  auto channel = std::make_shared<Channel>(
+      served.key, offer, core::StreamWindow({wire::limits::stream_items, wire::limits::stream_bytes}, false),
+      core::StreamCredit({offer.items, offer.bytes}));
+  const auto write = [this, source = served.sender, generation = served.generation](ByteView payload, bool may_wait) {
+    const TimePoint deadline = fs::monotonic_now() + (may_wait ? stream_write_timeout : Duration::zero());
+    links_.open(source, generation)
+        ->send({wire::EnvelopeType::stream, wire::flag_reply, {&payload, 1}, deadline, !may_wait});
+  };
+  channel->bind(workers_.owner(), write, [] {});
+  streams.add(served.sender, channel);
+  return channel;
 }
 
 LanePtr Serving::lane_of(const ServedRequestPtr& served) {
