@@ -58,7 +58,7 @@ from speed.errors import (
 if TYPE_CHECKING:
     from speed.core.services import Request, Response, Service, ServiceError
     from speed.engine.message import Message, Published
-    from speed.engine.options import Retry
+    from speed.engine.options import CallRequest, Retry
     from speed.engine.tracing import current_trace, trace, traced
     from speed.fs.keyfile import init_root
     from speed.message.audit import AuditLog, TokenVerifier
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from speed.message.options import PublishOptions
     from speed.message.schemas.registry import NamespaceSchemas, SchemaRegistry, SchemaUsage
     from speed.message.security import MessageSecurity
+    from speed.node.client import named
     from speed.node.consumer import Consumer, TopicMessage
     from speed.node.node import Node
     from speed.node.streaming import Stream
@@ -83,6 +84,7 @@ _LATER = {
     "Node": "speed.node.node",
     "Progress": "speed.wire.spc",
     "Stream": "speed.node.streaming",
+    "CallRequest": "speed.engine.options",
     "Retry": "speed.engine.options",
     "Message": "speed.engine.message",
     "Request": "speed.core.services",
@@ -107,6 +109,7 @@ _LATER = {
     "trace": "speed.engine.tracing",
     "traced": "speed.engine.tracing",
     "init_root": "speed.fs.keyfile",
+    "named": "speed.node.client",
     "Consumer": "speed.node.consumer",
     "Reader": "speed.node.topic",
     "Topic": "speed.node.topic",
@@ -134,6 +137,7 @@ __all__ = [
     "ApplicationError",
     "AuditLog",
     "CallError",
+    "CallRequest",
     "CallTimeoutError",
     "CallWithdrawnError",
     "Column",
@@ -206,6 +210,7 @@ __all__ = [
     "current_trace",
     "generate_key",
     "init_root",
+    "named",
     "trace",
     "traced",
 ]

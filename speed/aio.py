@@ -19,6 +19,7 @@ from speed.engine.options import Attempts, Retry
 from speed.engine.threads import Threads
 from speed.engine.workers import place_given_up
 from speed.errors import AccessDeniedError, ApplicationError, CallWithdrawnError, ConfigurationError, SpeedError
+from speed.node.calls import STARTING_SECONDS, outwait
 from speed.node.consumer import (
     AWAY,
     GRACE_SECONDS,
@@ -30,7 +31,6 @@ from speed.node.consumer import (
 )
 from speed.node.streaming import Stream
 from speed.node.topic import Topic, due_ms
-from speed.node.verbs import STARTING_SECONDS, outwait
 from speed.wire import lazily
 from speed.wire.entry import Entry
 from speed.wire.topic import TopicOffset, offsets_of, outgoing
@@ -81,7 +81,7 @@ class InHand:
 async def _call_when_allowed(
     node: AsyncNode, host: str, service: str, arguments: dict[str, Any], timeout: float
 ) -> Any:
-    """Like ``speed.node.verbs.call_when_allowed``."""
+    """Like ``speed.node.calls.call_when_allowed``."""
     ends = time.monotonic() + min(checked_seconds("timeout", timeout), STARTING_SECONDS)
     while True:
         try:
@@ -306,6 +306,7 @@ class AsyncNode:
         self.register, self.unregister, self.service = node.register, node.unregister, node.service
         self.on_message, self.on_batch, self.subscribe = node.on_message, node.on_batch, node.subscribe
         self.on_join, self.on_leave, self.on_lost = node.on_join, node.on_leave, node.on_lost
+        self.intercept_calls, self.intercept_services = node.intercept_calls, node.intercept_services
         self.allowed, self.segment = node.allowed, node.segment
         self.name, self.root, self.engine = node.name, node.root, node.engine
 

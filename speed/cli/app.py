@@ -61,7 +61,11 @@ MESSAGE: Commands = {
 SPARK: Commands = {
     "jar": ("speed.cli.app:jar_command", "Print the path of the jar for the class path of Spark's executors."),
 }
-UNLISTED = {"spark": "speed.cli.app:spark_command", "describe": "speed.cli.directory:describe_command"}
+UNLISTED = {
+    "spark": "speed.cli.app:spark_command",
+    "describe": "speed.cli.directory:describe_command",
+    "stub": "speed.cli.directory:stub_command",
+}
 """At the top, which is short: commands that a page of the documentation leads to."""
 FORMER = {
     **{name: f"root {name}" for name in ROOT},

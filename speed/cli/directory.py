@@ -167,16 +167,20 @@ def services_command(settings: Settings, node: str, timeout: float) -> None:
 @click.command("describe")
 @click.argument("node", shell_complete=complete_node)
 @click.argument("service", required=False, shell_complete=complete_service)
+@click.option("--openapi", is_flag=True, help="Print a document of OpenAPI 3.1.")
 @click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait.")
 @node_options
-def describe_command(settings: Settings, node: str, service: str | None, timeout: float) -> None:
+def describe_command(settings: Settings, node: str, service: str | None, openapi: bool, timeout: float) -> None:
     """Show what the services of NODE take and give that you may call, or SERVICE alone, by asking it.
 
-    With --json each has its parameters and its result as JSON Schema, where the service declares them.
+    With --json each has its parameters and its result as JSON Schema, where the service declares them. With --openapi
+    each is a path, /NODE/SERVICE, for tools that read that: no server of SPEED answers there.
     """
     with settings.node() as own:
         found = own.describe(node, service, timeout=timeout)
-    if settings.as_json:
+    if openapi:
+        print_value(openapi_of(node, found), True)
+    elif settings.as_json:
         print_value({"node": node, "services": [one.travelling() for one in found]}, True)
     elif not found:
         echo(f"{node} offers no service to this node.")
@@ -184,11 +188,61 @@ def describe_command(settings: Settings, node: str, service: str | None, timeout
         print_rows(("service", "takes and gives", "summary", "is"), map(_description_row, found), empty="")
 
 
+def openapi_of(node: str, described: Iterable[Description]) -> dict[str, Any]:
+    """A document of OpenAPI 3.1: a call is a POST of its arguments."""
+    paths = {f"/{node}/{one.name}": {"post": _operation(node, one)} for one in described}
+    return {"openapi": "3.1.0", "info": {"title": node, "version": "1"}, "paths": paths}
+
+
+def _operation(node: str, one: Description) -> dict[str, Any]:
+    """Each schema keeps its own definitions: its ``$id`` is what references in it begin at."""
+
+    def content(schema: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
+        whole = {"$id": f"urn:speed:{node}:{one.name}:{what}", **(schema or {})}
+        return {"application/json": {"schema": whole}}
+
+    return {
+        "operationId": one.name,
+        "summary": one.summary,
+        "requestBody": {"required": True, "content": content(one.parameters or {"type": "object"}, "parameters")},
+        "responses": {"200": {"description": "The result.", "content": content(one.result, "result")}},
+    }
+
+
 def _description_row(one: Description) -> list[str]:
     marks = [name for name in ("idempotent", "columns", "streaming") if getattr(one, name)]
     if one.version:
         marks.insert(0, f"version {one.version}")
     return [one.name, one.signature(), one.summary, ", ".join(marks)]
+
+
+@click.command("stub")
+@click.argument("node", shell_complete=complete_node)
+@click.option("--language", type=click.Choice(["python", "java", "cpp"]), default="python", show_default=True)
+@click.option("--name", "class_name", metavar="NAME", help="Of the class, maybe with a package or namespace before it.")
+@click.option("--output", type=click.Path(dir_okay=False, writable=True), metavar="FILE", help="Write it here.")
+@click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait.")
+@node_options
+def stub_command(
+    settings: Settings, node: str, language: str, class_name: str | None, output: str | None, timeout: float
+) -> None:
+    """Write a client with types for the services of NODE that you may call, by asking it.
+
+    Python: a Protocol for `node.client`. Java: a class with records. C++: a header with structs.
+    """
+    from speed.cli.stub import CLASS_NAME, stub_of
+
+    if class_name is not None and not CLASS_NAME.fullmatch(class_name):
+        raise click.UsageError(f"--name {class_name!r} is no name of a class")
+    with settings.node() as own:
+        described = own.describe(node, timeout=timeout)
+    text = stub_of(node, described, language, class_name)
+    if output is None:
+        for line in text.rstrip("\n").split("\n"):
+            echo(line)
+        return
+    with open(output, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 # ``speed hosts``: the hosts that this one is joined with, as the gateway of the root sees them.

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from speed.core.access import AccessPolicy
 from speed.core.calls import checked_code, is_code
-from speed.core.hints import Hint, Misfit, compile_hint
+from speed.core.hints import compile_hint
 from speed.core.log import logger
+from speed.core.readers import Hint, Misfit
 from speed.core.signatures import Parameters, brief, compile_parameters, summary_of, travelling
 from speed.errors import (
     CALL_ERRORS,

@@ -10,7 +10,8 @@ from collections import abc
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from speed.core.hints import ANYTHING, Hint, Known, Misfit, Schema, compile_hint
+from speed.core.hints import Known, compile_hint
+from speed.core.readers import ANYTHING, Hint, Misfit, Schema
 from speed.errors import ConfigurationError, InvalidArgumentsError, ServiceNotFoundError, UnserialisableError
 from speed.wire.column import Column
 from speed.wire.limits import MAX_DESCRIPTION_BYTES, MAX_SUMMARY_CHARACTERS

@@ -31,6 +31,7 @@ from speed.core.services import (
 )
 from speed.engine.event_loop import Awaited
 from speed.engine.futures import CallFuture, Carried
+from speed.engine.interceptors import Intercepted
 from speed.engine.message import FRONT_ROOM, Message, Published, Sent, is_large
 from speed.engine.node_options import SPIN_SECONDS, NodeOptions
 from speed.engine.options import MESSAGE_OPTIONS, WRITE_MESSAGES, CallRequest, Options, SendRequest
@@ -181,7 +182,7 @@ class NativeEngine:
         made = self._services.register(name, service, allow if grants is None else grants, how)
         is_plain = isinstance(made, FunctionService) and not made.takes_request
         answer = _answer_plainly(made) if is_plain else _answer(made)  # type: ignore[arg-type]
-        viewed = made.viewed if isinstance(made, FunctionService | Awaited | StreamService) else ()
+        viewed = getattr(made, "viewed", ())
         description = self._services.description(name)
         self._engine.serve(name, answer, is_plain, viewed, grants, how.idempotent, description)
 
@@ -385,9 +386,8 @@ def _traced(options: dict[str, Any]) -> dict[str, Any]:
 
 def _answer(service: Service) -> Callable[..., Response]:
     """What a worker of the core calls for each request; it raises nothing."""
-    is_awaited = isinstance(
-        service, Awaited | StreamService
-    )  # by a loop, which gives up the place of the worker that waits for it
+    inner = service.service if isinstance(service, Intercepted) else service
+    is_awaited = isinstance(inner, Awaited | StreamService)  # by a loop, which gives up the place of its worker
 
     def answer(
         name: str,

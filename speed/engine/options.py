@@ -262,7 +262,15 @@ class Attempts:
 
 
 class CallRequest(NamedTuple):
-    """One call, as ``Node`` has checked it; ``timeout`` in seconds."""
+    """One call that a node makes, as interceptors see it; ``request._replace(arguments=…)`` is one like it.
+
+    Attributes:
+        target: name of the node that is called.
+        service: name of the service.
+        arguments: by name.
+        timeout: in seconds.
+        traceparent: of the trace that it is given; None: that of the work at hand.
+    """
 
     target: str
     service: str

@@ -14,8 +14,8 @@ from enum import IntEnum
 from operator import length_hint
 from typing import Any, Protocol
 
-from speed.core.hints import Hint, Misfit
 from speed.core.log import logger
+from speed.core.readers import Hint, Misfit
 from speed.core.services import FunctionService, Request, Response, Service, is_generator, response_of
 from speed.core.signatures import ItemsParameter
 from speed.engine import threads

@@ -10,8 +10,9 @@ import inspect
 import threading
 import typing
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from speed.core.hints import texts
 from speed.core.services import result_reader
 from speed.core.signatures import Description
 from speed.errors import ConfigurationError, InvalidArgumentsError
@@ -25,12 +26,35 @@ if TYPE_CHECKING:
     from speed.node.verbs import Verbs
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def named(service: str, /, **arguments: str) -> Callable[[Function], Function]:
+    """The service of a method of a protocol, where it has another name than the method, and so for its arguments::
+
+        class Prices(Protocol):
+            @speed.named("prices.total", class_="class")
+            def total(self, class_: str) -> Decimal: ...
+
+    Raises ConfigurationError for names that are not text.
+    """
+    texts("the names of a service and its arguments", (service, *arguments.values()))
+
+    def mark(function: Function) -> Function:
+        function.__speed_named__ = service, arguments  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
 class Method:
-    """One method of a protocol: how arguments get their names, and what its result is."""
+    """One method of a protocol: which service it is, how arguments get their names, and what its result is."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         """Raises ConfigurationError for parameters that have no names, and hints that cannot be read or checked."""
-        self.name = name
+        self.name: str
+        self._keys: Mapping[str, str]
+        self.name, self._keys = getattr(function, "__speed_named__", (name, {}))
         self.is_async = inspect.iscoroutinefunction(function)
         self.signature = self._signature(function)
         try:
@@ -46,6 +70,8 @@ class Method:
         for one in parameters:
             if one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL):
                 raise ConfigurationError(f"the method {self.name!r} has the parameter {one}: arguments travel by name")
+        if unknown := self._keys.keys() - {one.name for one in parameters}:
+            raise ConfigurationError(f"the method {self.name!r} has no parameter {min(unknown)!r}, which is named")
         return inspect.Signature(parameters)
 
     def named(self, given: tuple[Any, ...], by_name: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,7 +83,7 @@ class Method:
         named: dict[str, Any] = {}
         for name, value in bound.arguments.items():
             rest = self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
-            named |= value if rest else {name: value}
+            named |= value if rest else {self._keys.get(name, name): value}
         return named
 
     def check(self, target: str, described: Description | None) -> None:
@@ -70,7 +96,8 @@ class Method:
         known = schema.get("properties")
         properties: Any = known if isinstance(known, dict) else {}
         required: Any = schema.get("required") or ()
-        own = [name for name, one in self.signature.parameters.items() if one.kind is not one.VAR_KEYWORD]
+        parameters = self.signature.parameters.items()
+        own = [self._keys.get(name, name) for name, one in parameters if one.kind is not one.VAR_KEYWORD]
         odd = [name for name in own if name not in properties and schema.get("additionalProperties") is False]
         missing = [name for name in required if name not in own]
         if odd or missing:
@@ -137,9 +164,9 @@ class Client:
                 return
             members = self._node._family(self._target).able() if is_family(self._target) else {}
             described = self._described()
-            for name, method in self._methods.items():
+            for method in self._methods.values():
                 if described is not None:
-                    method.check(self._target, described.get(name))
+                    method.check(self._target, described.get(method.name))
             self._is_checked, self._members = True, members
 
     def _is_up_to_date(self) -> bool:

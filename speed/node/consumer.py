@@ -27,7 +27,7 @@ from speed.errors import (
     NodeStateError,
     UnknownNodeError,
 )
-from speed.node.verbs import call_when_allowed
+from speed.node.calls import call_when_allowed
 from speed.wire.topic import DEAD_LETTER, TOMBSTONE, decode
 from speed.wire.value import unpack
 

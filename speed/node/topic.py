@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from speed.core.hints import checked_seconds, milliseconds
 from speed.errors import AccessDeniedError, ConfigurationError
+from speed.node.calls import call_when_allowed
 from speed.node.consumer import (
     GRACE_SECONDS,
     HOST,
@@ -20,7 +21,6 @@ from speed.node.consumer import (
     TopicMessage,
     read_message,
 )
-from speed.node.verbs import call_when_allowed
 from speed.wire import lazily
 from speed.wire.topic import TopicOffset, batches, offsets_of, outgoing, outgoing_all
 from speed.wire.value import pack

@@ -5,34 +5,27 @@ What makes a node of them, with ``aio`` and topics, is ``speed.node.node``; thos
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from speed.core.access import granted
-from speed.core.hints import by_name, checked_seconds, each, function, in_seconds, is_type, number, several, text, texts
-from speed.core.services import Service, ServiceOptions, as_declared, as_service, result_reader
-from speed.core.signatures import Description, described
+from speed.core.hints import each, function, in_seconds, is_type, number, several, text, texts
+from speed.core.services import Service, ServiceOptions, as_service
 from speed.engine import Engine
 from speed.engine.event_loop import Awaited, EventLoop, Receiving, is_async
+from speed.engine.interceptors import Intercepted, Interceptors, checked
 from speed.engine.message import Published, publish_each
-from speed.engine.options import ON_FULL, Attempts, CallRequest, Retry, RetryBudget, SendRequest
+from speed.engine.options import ON_FULL, SendRequest
 from speed.engine.streams import StreamService, is_streaming
 from speed.engine.tracing import with_trace
-from speed.engine.workers import place_given_up
 from speed.errors import (
-    AccessDeniedError,
     ConfigurationError,
     NodeClosedError,
     ServiceNotFoundError,
     SpeedError,
-    UnknownNodeError,
 )
+from speed.node.calls import CallVerbs, InterceptorFunction
 from speed.node.guard import Opening
-from speed.node.streaming import StreamVerbs
 from speed.wire import lazily
 from speed.wire.entry import Entry
 from speed.wire.names import is_family, local_grants
@@ -42,9 +35,8 @@ if TYPE_CHECKING:
     from speed.engine.message import BatchHandler, Message
     from speed.message.options import PublishOptions
     from speed.message.security import MessageSecurity
-    from speed.node.group import Families, Family
+    from speed.node.group import Family
     from speed.node.remote import Across, Protected
-    from speed.wire.spc import Progress
 
     Toward = Engine | Across | Family
 
@@ -53,14 +45,7 @@ Handler = Callable[["Message"], object]
 HandlerFunction = TypeVar("HandlerFunction", bound=Callable[..., object])
 
 
-def _tell_callee(error: SpeedError, target: str, service: str) -> None:
-    """Have the error of a call name whom it was made to: of a family the member, where there was one."""
-    if error.node is None or not is_family(target):
-        error.node = target
-    error.service = service
-
-
-class Verbs(StreamVerbs):
+class Verbs(CallVerbs):
     """What a node does for its program."""
 
     name: str
@@ -74,9 +59,8 @@ class Verbs(StreamVerbs):
     _security: MessageSecurity | None
     _namespace: str
     _forked: bool
-    _budgets: dict[str, RetryBudget]
-    """Of what is tried again, by target."""
-    _families: Families | None
+    _around_services: Interceptors = ()
+    _has_services = False
 
     # --- access ---
     def allow(self, *patterns: str) -> None:
@@ -125,6 +109,9 @@ class Verbs(StreamVerbs):
             made = StreamService(name, made, self._loop)
         elif is_async(service):
             made = Awaited(made, self._loop)
+        if self._around_services:
+            made = Intercepted(made, self._around_services)
+        self._has_services = True
         grants = None if allow is None else local_grants(texts("allow", allow))
         self._engine.register(name, made, grants, ServiceOptions(idempotent, text("version", version)))
 
@@ -149,123 +136,29 @@ class Verbs(StreamVerbs):
         """Take a service back: what runs ends as it would. Raises ServiceNotFoundError, as calls do from now on."""
         self._engine.unregister(text("name", name))
 
-    # --- calls ---
-    def call(
-        self,
-        target: str,
-        service: str,
-        arguments: dict[str, Any] | None = None,
-        *,
-        timeout: float | None = None,
-        traceparent: str | None = None,
-        views: bool = False,
-        returns: Any = None,
-        retry: Retry | None = None,
-        key: str | None = None,
-        on_progress: Callable[[Progress], object] | None = None,
-    ) -> Any:
-        """Call a service of another node, here or of another host (``billing@hostb``), and return its result.
+    def intercept_services(self, interceptor: InterceptorFunction) -> InterceptorFunction:
+        """Run ``interceptor`` around each service of this node; also a decorator.
 
-        Of a family, ``pricing.*``, one node is called: with the fewest calls of this node under way, of equals one
-        after the other; with a ``key`` the same one for the same key. Another one is, where it did not begin the call.
-        ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result are
-        read-only memoryviews of memory that lives as long as they do. With ``returns``, a type as services declare
-        them, the result is one: ``returns=Receipt``, ``list[Decimal]``. With ``retry`` it is tried again while
-        ``timeout`` lasts. ``on_progress(progress)`` hears, on this thread, how far the service says it is
-        (``request.progress``). Raises UnknownNodeError, AccessDeniedError,
-        NodeLeftError, InboxFullError, WireError for a result that is no such value, or the CallError the other side
-        reported.
+        It is a generator function of a ``speed.Request``, and yields it, or one like it, once::
+
+            @node.intercept_services
+            def measure(request):
+                began = monotonic()
+                try:
+                    yield request
+                finally:
+                    print(request.service, request.caller, monotonic() - began)
+
+        What the service gives is what ``yield`` gives, and what it raises is raised there. An error that the
+        interceptor raises takes the place of the outcome, and so does a value that it returns, unless that is None. One
+        that returns or raises before it yields answers itself: the service is not invoked. The first one added is the
+        outermost. It runs on a worker, where it may wait. Raises ConfigurationError for another function, and once a
+        service is registered, which would be without.
         """
-        target, service = text("node", target), text("service", service)
-        read = None if returns is None else result_reader(returns)
-        request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
-        toward = self._toward(target, key)
-        try:
-            if on_progress is not None:
-                return self._call_with_progress(on_progress, request, retry)
-            return toward.call(request) if retry is None else self._repeated(toward, request, retry)
-        except SpeedError as error:
-            _tell_callee(error, target, service)
-            declared = as_declared(error)
-            if declared is error:
-                raise
-            raise declared from None
-
-    def _repeated(self, toward: Toward, request: CallRequest, retry: Retry) -> Any:
-        attempts = self._attempts(request.target, request.timeout, retry)
-        call: Callable[[CallRequest], Any] = toward.call
-        if retry.hedge_seconds is not None:
-            call = partial(cast("Family", toward).hedged, seconds=retry.hedge_seconds, may_hedge=attempts.may_hedge)
-        while True:
-            try:
-                result = call(request._replace(timeout=attempts.left))
-            except SpeedError as error:
-                with place_given_up():
-                    time.sleep(attempts.pause(error))
-            else:
-                attempts.succeeded()
-                return result
-
-    def _attempts(self, target: str, timeout: float, retry: Any) -> Attempts:
-        if not isinstance(retry, Retry):
-            raise ConfigurationError(f"retry must be a speed.Retry, not {type(retry).__name__}")
-        if retry.hedge_seconds is not None and not is_family(target):
-            raise ConfigurationError("hedge_seconds asks another node of a family: call one, such as 'pricing.*'")
-        return Attempts(retry, timeout, self._budgets.setdefault(target, RetryBudget()))
-
-    def submit(
-        self,
-        target: str,
-        service: str,
-        arguments: dict[str, Any] | None = None,
-        *,
-        timeout: float | None = None,
-        traceparent: str | None = None,
-        views: bool = False,
-        returns: Any = None,
-        key: str | None = None,
-    ) -> Future[Any]:
-        """Start a call; its Future ends with the result or the error of ``call``. Calls start in order.
-
-        ``cancel()`` withdraws the call. It is True only if nothing was written; else the Future ends with what the
-        other side says: CallWithdrawnError, or a result that came first. Callbacks of the Future may call and wait: a
-        worker of this node runs them.
-        """
-        target, service = text("node", target), text("service", service)
-        read = None if returns is None else result_reader(returns)
-        request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
-        try:
-            return self._toward(target, key).submit(request)
-        except SpeedError as error:
-            _tell_callee(error, target, service)
-            raise
-
-    def ping(self, target: str, *, timeout: float = 5.0) -> float:
-        """Round trip to a live node in seconds, by HEARTBEAT. Raises as ``call`` does."""
-        return self._toward(target).ping(text("node", target), in_seconds(timeout))
-
-    def services(self, target: str, *, timeout: float = 5.0) -> list[str]:
-        """Names of the services of ``target`` that this node may call, by DISCOVERY."""
-        return list(self._toward(target).discover(text("node", target), "SERVICES", in_seconds(timeout))["services"])
-
-    def describe(self, target: str, service: str | None = None, *, timeout: float = 5.0) -> list[Description]:
-        """What the services of ``target`` take and give that this node may call, or ``service`` alone, by DISCOVERY.
-
-        Raises ServiceNotFoundError for a service that is not there, InvalidArgumentsError if ``target`` is of a version
-        that does not describe.
-        """
-        answer = self._toward(target).discover(text("node", target), "DESCRIBE", in_seconds(timeout))
-        return described(target, answer["services"], None if service is None else text("service", service))
-
-    def info(self, target: str, *, timeout: float = 5.0) -> dict[str, Any]:
-        """What ``target`` says about itself: language, version, pid, fabrics, services."""
-        return self._toward(target).discover(text("node", target), "INFO", in_seconds(timeout))
-
-    def stats(self, target: str | None = None, *, timeout: float = 5.0) -> dict[str, Any]:
-        """Counters of ``target``, or of this node without one."""
-        if target is None:
-            return self._engine.stats()
-        return self._toward(target).discover(text("node", target), "STATS", in_seconds(timeout))
+        if self._has_services:
+            raise ConfigurationError("a service is registered already: add interceptors of services before")
+        self._around_services = (*self._around_services, checked(interceptor))
+        return interceptor
 
     # --- sending ---
     def send(
@@ -541,59 +434,8 @@ class Verbs(StreamVerbs):
         del fields["parent_span_id"]  # in segments, a message carries what every engine writes
         return fields, None
 
-    def _toward(self, target: Any, key: str | None = None) -> Toward:
-        if is_family(target):
-            return self._family(target, key)
-        if key is not None:
-            raise ConfigurationError("key chooses among the nodes of a family: name one, such as 'pricing.*'")
-        if not isinstance(target, str) or "@" not in target:
-            return self._engine
-        with lazily.guard:
-            from speed.node.remote import Across  # few nodes have to do with other hosts
-
-        return Across(self._engine, lambda: self._guarded or self._make_protected())
-
-    def _family(self, target: str, key: str | None = None) -> Family:
-        with lazily.guard:
-            from speed.node.group import Families, Family  # few nodes call families
-
-        if self._families is None:
-            self._families = Families(self._engine, self.name)
-        return Family(self._families, target, key)
-
     def _make_protected(self) -> Protected:
         with lazily.guard:
             from speed.node.remote import Protected
 
         return Protected(self._engine, self.name, self._namespace, self._security)
-
-
-STARTING_SECONDS = 5.0
-"""How long at most a node that allows nobody yet is asked again."""
-
-
-def call_when_allowed(node: Verbs, target: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
-    """The answer of a node that may just have started: while it allows nobody, it is asked again."""
-    ends = time.monotonic() + min(checked_seconds("timeout", timeout), STARTING_SECONDS)
-    while True:
-        try:
-            return node.call(target, service, arguments, timeout=timeout)
-        except AccessDeniedError as error:
-            outwait(node, target, ends, error)
-
-
-def outwait(node: Verbs, target: str, ends: float, error: AccessDeniedError) -> None:
-    """Until ``target`` allows this node; raises ``error`` if it goes on so: then it never did, or does no more."""
-    left = ends - time.monotonic()
-    if left <= 0 or _allows_others(node, target):
-        raise error
-    try:
-        node.wait_for(target, timeout=left)
-    except UnknownNodeError:
-        raise error from None
-
-
-def _allows_others(node: Verbs, target: str) -> bool:
-    """Whether it says whom it allows, and this node is not among them: to wait would change nothing."""
-    entry = next((one for one in node.nodes() if one.name == target), None)
-    return entry is not None and bool(entry.allow) and not granted(entry, node.name)

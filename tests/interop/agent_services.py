@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Generator, Iterator
+from datetime import date, timedelta
 from typing import Any
 
 import speed
@@ -21,6 +22,7 @@ def register(node: speed.Node) -> None:
     """Offer all of them on ``node``."""
     node.register("echo", _echo)
     node.register("add", lambda a, b: a + b)
+    node.register("due", _due)
     node.register("sleep", _sleep)
     node.register("fail", _fail)
     node.register("error", lambda code: speed.Response.error(code, "asked for", {"why": "asked"}))
@@ -71,6 +73,11 @@ def _append(file: str, n: int) -> None:
     log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.write(log, b"%d\n" % n)
     os.close(log)
+
+
+def _due(day: date, days: int, times: int = 1) -> list[date]:
+    """Days on which something is due."""
+    return [day + timedelta(days=days * number) for number in range(1, times + 1)]
 
 
 def _sleep(seconds: float) -> float:

@@ -31,8 +31,8 @@ from speed.errors import (
 )
 from speed.journal import Block, Journal, LaneInfo
 from speed.journal.files import Call, read_call
+from speed.node.calls import call_when_allowed
 from speed.node.consumer import Start
-from speed.node.verbs import call_when_allowed
 from speed.spark.nodes import application_id, worker_node
 from speed.spark.source.columns import MessageBatches, RecordBatches, Records, TopicBatches
 from speed.spark.source.options import Following, ReadOptions
