@@ -81,7 +81,6 @@ class InHand:
 async def _call_when_allowed(
     node: AsyncNode, host: str, service: str, arguments: dict[str, Any], timeout: float
 ) -> Any:
-    """Like ``speed.node.calls.call_when_allowed``."""
     ends = time.monotonic() + min(checked_seconds("timeout", timeout), STARTING_SECONDS)
     while True:
         try:
