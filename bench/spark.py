@@ -3,7 +3,7 @@
 
 bench/spark.py                    all parts; a quarter of an hour
 bench/spark.py --quick            fewer rounds; three minutes
-bench/spark.py --only enrich      chosen parts: enrich, first, streams, memory
+bench/spark.py --only enrich      chosen parts: enrich, shapes, first, executors, streams, memory
 bench/spark.py --json [FILE]      one JSON object
 bench/spark.py --docs             writes its section of docs/figures.md
 
@@ -33,11 +33,11 @@ if not Path(sys.prefix).samefile(PYTHON.parents[1]):  # called as it stands: the
     os.execv(PYTHON, [str(PYTHON), *sys.argv])
 sys.path[:0] = [str(ROOT), str(HERE)]
 
-from on_spark import enrich, figures, flight_jvm, session, steady, streams  # noqa: E402
+from on_spark import enrich, executors, figures, flight_jvm, session, shapes, steady, streams  # noqa: E402
 
 import speed  # noqa: E402
 
-PARTS = ("enrich", "first", "streams", "memory")
+PARTS = ("enrich", "shapes", "first", "executors", "streams", "memory")
 MINUTES, QUICK_MINUTES = 10.0, 1.0
 
 
@@ -51,6 +51,7 @@ def run(parts: list[str], options: argparse.Namespace) -> dict[str, Any]:
     minutes = options.minutes or (QUICK_MINUTES if options.quick else MINUTES)
     measures: dict[str, Callable[[Any, Path], dict[str, Any]]] = {
         "enrich": lambda spark, work: enrich.measure(spark, work, options.quick, say),
+        "shapes": lambda spark, work: shapes.measure(spark, work, options.quick, say),
         "first": lambda spark, work: steady.first_result(spark, work, options.quick, say),
         "streams": lambda spark, work: streams.measure(spark, work, options.quick, say),
         "memory": lambda spark, work: steady.memory(spark, work, minutes, say),
@@ -60,7 +61,11 @@ def run(parts: list[str], options: argparse.Namespace) -> dict[str, Any]:
         base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         work = Path(tempfile.mkdtemp(prefix="speed-spark-bench.", dir=base))
         try:
-            with session.session(work, jars=flight_jars() if part == "enrich" else ()) as spark:
+            if part == "executors":  # in sessions of its own
+                found[part] = executors.measure(work, options.quick, say, options.rows)
+                found["figures"].update(found[part].pop("figures"))
+                continue
+            with session.session(work, jars=flight_jars() if part in ("enrich", "shapes") else ()) as spark:
                 found[part] = measures[part](spark, work)
             found["figures"].update(found[part].pop("figures"))
         except Exception as error:
@@ -109,6 +114,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--only", metavar="PARTS", default=",".join(PARTS), help=f"comma-separated: {','.join(PARTS)}")
     parser.add_argument("--minutes", type=float, help="how long memory is watched (10; quick: 1)")
+    parser.add_argument("--rows", type=int, help="how many go through an executor (100 million; quick: 4)")
     parser.add_argument("--docs", action="store_true", help="write the section of docs/figures.md")
     options = parser.parse_args()
     parts = options.only.split(",")

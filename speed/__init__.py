@@ -69,16 +69,21 @@ if TYPE_CHECKING:
     from speed.message.schemas.registry import NamespaceSchemas, SchemaRegistry, SchemaUsage
     from speed.message.security import MessageSecurity
     from speed.node.client import named
-    from speed.node.consumer import Consumer, TopicMessage, TopicOffset
+    from speed.node.consumer import Consumer, TopicMessage
     from speed.node.node import Node
+    from speed.node.streaming import Stream
     from speed.node.topic import Reader, Topic
     from speed.wire.column import Column
     from speed.wire.entry import Entry
+    from speed.wire.spc import Progress
+    from speed.wire.topic import TopicOffset
 
 __version__ = "0.1.0"
 
 _LATER = {
     "Node": "speed.node.node",
+    "Progress": "speed.wire.spc",
+    "Stream": "speed.node.streaming",
     "CallRequest": "speed.engine.options",
     "Retry": "speed.engine.options",
     "Message": "speed.engine.message",
@@ -109,7 +114,7 @@ _LATER = {
     "Reader": "speed.node.topic",
     "Topic": "speed.node.topic",
     "TopicMessage": "speed.node.consumer",
-    "TopicOffset": "speed.node.consumer",
+    "TopicOffset": "speed.wire.topic",
 }
 """Names that are imported when first used, so that ``import speed`` stays quick."""
 
@@ -174,6 +179,7 @@ __all__ = [
     "NodeStateError",
     "NotAcknowledgedError",
     "PayloadTooLargeError",
+    "Progress",
     "PublishOptions",
     "Published",
     "Reader",
@@ -192,6 +198,7 @@ __all__ = [
     "ServiceNotFoundError",
     "SpeedError",
     "StorageError",
+    "Stream",
     "TokenVerifier",
     "Topic",
     "TopicMessage",

@@ -99,9 +99,9 @@ def measure(spark: SparkSession, work: Path, quick: bool, say: Callable[[str], N
         whole, one_by_one = contenders(spark, work)
         check_same(flights, whole)
         check_same(few, one_by_one)
-        found = {name: _rounds(whole, frame, rounds, name, say) for name, frame in frames.items()}
+        found = {name: rounds_of(whole, frame, rounds, name, say) for name, frame in frames.items()}
         rows = {name: frame.count() for name, frame in frames.items()}
-        singles = _rounds(one_by_one, few, min(rounds, QUICK_ROUNDS), f"{ROWS_ONE_BY_ONE:,} rows", say)
+        singles = rounds_of(one_by_one, few, min(rounds, QUICK_ROUNDS), f"{ROWS_ONE_BY_ONE:,} rows", say)
     spark.catalog.clearCache()
     medians = {frame: {name: one.medians() for name, one in by.items()} for frame, by in found.items()}
     samples = {frame: {name: vars(one) for name, one in by.items()} for frame, by in found.items()}
@@ -133,7 +133,7 @@ class Times:
         return statistics.median(self.seconds), statistics.median(self.cpu_seconds)
 
 
-def _rounds(
+def rounds_of(
     contenders: dict[str, Contender], frame: DataFrame, rounds: int, title: str, say: Callable[[str], None]
 ) -> dict[str, Times]:
     """Times of each, in rounds of a new order, after one that is not counted."""

@@ -60,6 +60,21 @@ TARGETS = {
             "python_jvm/java_flight_cpu/places",
         ),
     ],
+    "shapes": [
+        Target("strings in rows, from the JVM / Flight, processors", "<=", 0.5, "strings/flight_cpu"),
+        Target("strings in rows, from the JVM / Flight, time", "<=", 0.7, "strings/flight"),
+        Target(
+            "strings in rows, from the JVM / Flight's Java client, processors", "<=", 1.0, "strings/java_flight_cpu"
+        ),
+        Target("structs and lists in rows, from the JVM / Flight, processors", "<=", 0.6, "nested/flight_cpu"),
+        Target("structs and lists in rows, from the JVM / Flight, time", "<=", 0.7, "nested/flight"),
+        Target(
+            "structs and lists in rows, from the JVM / Flight's Java client, processors",
+            "<=",
+            1.0,
+            "nested/java_flight_cpu",
+        ),
+    ],
     "first": [
         Target("warm session: first result of a worker that has no node yet, ms", "<=", 300.0, "first_ms"),
         Target("warm session: first result after a worker's first call, ms", "<=", 300.0, "next_ms"),
@@ -67,6 +82,11 @@ TARGETS = {
     "streams": [
         Target("streaming read, thousand messages/s", ">=", 100.0, "read_thousand"),
         Target("streaming write, thousand messages/s", ">=", 50.0, "write_thousand"),
+    ],
+    "executors": [
+        Target("first batch of a fresh executor, ms", "<=", 400.0, "executor_first_ms"),
+        Target("memory of an executor's calls, MB a core", "<=", 64.0, "executor_mb_a_core"),
+        Target("memory of an executor, last fifth / second fifth of the rows", "<=", 1.05, "executor_growth"),
     ],
     "memory": [Target("memory of a worker, last fifth / second fifth", "<=", 1.05, "memory_growth")],
 }
@@ -110,7 +130,10 @@ def _busy(found: dict[str, Any]) -> str:
 
 def _seconds(found: dict[str, Any]) -> list[str]:
     """The medians behind the ratios."""
-    medians = found.get("enrich", {}).get("medians", {})
+    return [line for part in ("enrich", "shapes") for line in _table(found.get(part, {}).get("medians", {}))]
+
+
+def _table(medians: dict[str, dict[str, tuple[float, float]]]) -> list[str]:
     if not medians:
         return []
     names = list(next(iter(medians.values())))

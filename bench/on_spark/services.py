@@ -11,6 +11,7 @@ from contenders.root import make_root
 
 from on_spark.distance import ANSWER, GRPC_METHOD, ROW
 from on_spark.distance import distance as distances
+from on_spark.shapes import SHAPES
 
 WORKERS = 4
 
@@ -18,11 +19,13 @@ WORKERS = 4
 def serve_speed(work: Path) -> None:
     """A node with ``distance`` on arrays, in Python."""
     import speed
-    from speed.column_services import by_array
+    from speed.column_services import by_array, by_arrow
 
     root, key = make_root(work)
     with speed.Node("geo.python", root=root, key=key, workers=WORKERS) as node:
         node.register("distance", by_array(distances))
+        for shape in SHAPES.values():
+            node.register(shape.name, by_arrow(shape.function))
         node.allow("etl.*")
         ready()
 
@@ -51,12 +54,18 @@ def serve_flight(work: Path) -> None:
     import pyarrow as pa
     from pyarrow import flight
 
+    def miles(rows: pa.RecordBatch) -> pa.Array:
+        return pa.array(distances(*(column.to_numpy(zero_copy_only=False) for column in rows.columns)))
+
+    functions = {shape.name: (shape.function, shape.arrow) for shape in SHAPES.values()}
+    functions["distance"] = (miles, pa.float64())
+
     class Geo(flight.FlightServerBase):  # type: ignore[misc, unused-ignore]
-        def do_exchange(self, _context: Any, _descriptor: Any, reader: Any, writer: Any) -> None:
-            writer.begin(pa.schema([("miles", pa.float64())]))
+        def do_exchange(self, _context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+            compute, kind = functions[descriptor.command.decode()]
+            writer.begin(pa.schema([("answer", kind)]))
             for chunk in reader:
-                places = [column.to_numpy(zero_copy_only=False) for column in chunk.data.columns]
-                writer.write_batch(pa.RecordBatch.from_arrays([pa.array(distances(*places))], names=["miles"]))
+                writer.write_batch(pa.RecordBatch.from_arrays([compute(chunk.data)], names=["answer"]))
 
     # Java's client takes no Unix socket with the Netty of Spark.
     with Geo(f"grpc+unix://{work}/flight"), Geo("grpc+tcp://127.0.0.1:0") as by_tcp:

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,16 +34,24 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def session(work: Path, memory: str = "6g", jars: Sequence[Path] = ()) -> Iterator[SparkSession]:
-    """``local[2]`` without a web page, with more on its class path; it stops with the block."""
+def session(
+    work: Path,
+    memory: str = "6g",
+    jars: Sequence[Path] = (),
+    master: str = "local[2]",
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """A session without a web page, with more on its class path; it stops with the block."""
     from pyspark.sql import SparkSession
 
     wanted = environment()
     os.environ.clear()
     os.environ.update(wanted)  # the Java machine and the workers inherit it
+    builder = SparkSession.builder.appName("bench")
+    for name, value in (settings or {}).items():
+        builder = builder.config(name, value)
     spark = (
-        SparkSession.builder.appName("bench")
-        .master("local[2]")
+        builder.master(master)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{QUIET}")

@@ -1,4 +1,4 @@
-"""``speed nodes``, ``services``, ``describe``, ``stats``, ``ping``, ``hosts``, ``bridge`` and ``dead``."""
+"""``speed nodes``, ``services``, ``describe``, ``hosts``, ``bridge`` and ``dead``."""
 
 from __future__ import annotations
 
@@ -243,54 +243,6 @@ def stub_command(
         return
     with open(output, "w", encoding="utf-8") as file:
         file.write(text)
-
-
-@click.command("stats")
-@click.argument("node", shell_complete=complete_node)
-@click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait.")
-@node_options
-def stats_command(settings: Settings, node: str, timeout: float) -> None:
-    """Show the counters of NODE, by asking it."""
-    with settings.node() as own:
-        stats = own.stats(node, timeout=timeout)
-    if settings.as_json:
-        print_value(stats, True)
-        return
-    with answer_of(node):
-        _print_stats(node, stats)
-
-
-def _print_stats(node: str, stats: dict[str, Any]) -> None:
-    counters = dict(stats.get("counters", {}))
-    counters |= {key: value for key, value in stats.items() if isinstance(value, (int, float))}
-    print_rows(("counter", "value"), sorted(counters.items()), title=node, empty="Nothing counted yet.")
-    rows = [_service_row(name, one) for name, one in stats.get("services", {}).items()]
-    if rows:
-        print_rows(("service", "requests", "errors", "mean time", "last error"), rows)
-
-
-def _service_row(name: str, stats: dict[str, Any]) -> list[Any]:
-    mean = seconds_text(float(stats.get("averageSeconds", 0.0)))
-    return [name, stats.get("numRequests", 0), stats.get("numErrors", 0), mean, stats.get("lastError", "")]
-
-
-@click.command("ping")
-@click.argument("node", shell_complete=complete_node)
-@click.option("-n", "--count", type=click.IntRange(1), default=4, show_default=True, help="How often.")
-@click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait for each.")
-@node_options
-def ping_command(settings: Settings, node: str, count: int, timeout: float) -> None:
-    """Measure the round trip to NODE."""
-    times: list[float] = []
-    with settings.node() as own:
-        for number in range(count):
-            if number:
-                time.sleep(0.2)  # the pace of the measurement, not a wait for anything
-            times.append(own.ping(node, timeout=timeout))
-            if not settings.as_json:
-                echo(f"{node}: {seconds_text(times[-1])}")
-    if settings.as_json:
-        print_value({"node": node, "seconds": times, "min": min(times), "max": max(times)}, True)
 
 
 # ``speed hosts``: the hosts that this one is joined with, as the gateway of the root sees them.

@@ -19,7 +19,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from speed.core.readers import ANYTHING, Hint, Member, Misfit, Schema, built, fit, record_reader
+from speed.core.readers import ANYTHING, Hint, Misfit, RecordMember, Schema, built, fit, record_reader
 from speed.core.readers import each as each_of
 from speed.errors import ConfigurationError, InvalidNameError
 from speed.wire import lazily
@@ -270,7 +270,9 @@ def _record(kind: Any, known: Known) -> Hint:
 
     known.records[kind] = Hint(kind.__name__, _MAPS, later, schema)  # for one that holds its own kind
     members = [
-        Member(one.name, one.key, compile_hint(one.hint, f"{kind.__name__}.{one.name}", known=known), one.is_required)
+        RecordMember(
+            one.name, one.key, compile_hint(one.hint, f"{kind.__name__}.{one.name}", known=known), one.is_required
+        )
         for one in _members_of(kind)
     ]
     made.append(record_reader(kind.__name__, None if typing.is_typeddict(kind) else kind, members))

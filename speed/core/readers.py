@@ -56,7 +56,7 @@ class Hint(NamedTuple):
 ANYTHING = Hint("Any", None)
 
 
-class Member(NamedTuple):
+class RecordMember(NamedTuple):
     """A field of a record: its name in a program and on the wire, its hint, whether it must be."""
 
     name: str
@@ -102,7 +102,7 @@ def fit(item: Hint, values: Any) -> bool:
 # Readers of records, compiled.
 
 
-def record_reader(label: str, make: Callable[..., Any] | None, members: list[Member]) -> Callable[[Any], Any]:
+def record_reader(label: str, make: Callable[..., Any] | None, members: list[RecordMember]) -> Callable[[Any], Any]:
     """What makes a record of a map by ``make``, called by names; a dict of them without it.
 
     Keys that no member has are ignored, like unknown fields of a message.
@@ -139,7 +139,7 @@ def _entry(make: Callable[..., Any] | None, name: str, place: int) -> str:
     return f"{name!r}: v{place}" if make is None else f"{name}=v{place}"
 
 
-def _checked(place: int, one: Member, names: dict[str, Any]) -> list[str]:
+def _checked(place: int, one: RecordMember, names: dict[str, Any]) -> list[str]:
     """Lines that check one member, and read it."""
     kinds, read = one.hint.kinds, one.hint.read
     lines = []

@@ -113,6 +113,7 @@ class Intercepted:
         self.service = service
         self.described = getattr(service, "described", service)
         self.takes_columns = getattr(service, "takes_columns", False)
+        self.streams = getattr(service, "streams", False)
 
     @property
     def viewed(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from speed.core.services import result_reader
 from speed.core.signatures import Description
 from speed.errors import ConfigurationError, InvalidArgumentsError
 from speed.wire import lazily
+from speed.wire.names import is_family
 from speed.wire.text import describe
 
 if TYPE_CHECKING:
@@ -117,13 +118,16 @@ class Client:
         target: str,
         timeout: float | None,
         retry: Retry | None,
+        alike: bool = False,
     ) -> None:
-        self._aio = aio
+        self._aio, self._alike = aio, alike
         self._node, self._target, self._timeout, self._retry = node, target, timeout, retry
         self._methods = methods_of(protocol)
         self._protocol = protocol
         self._lock = threading.Lock()
         self._is_checked = False
+        self._members: Mapping[str, Any] = {}
+        """Of a family, those that were checked."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = self._methods.get(name)
@@ -146,26 +150,34 @@ class Client:
             import asyncio  # costs 10 ms to import; who awaits has it
 
         named = method.named(given, by_name)
-        if not self._is_checked:
+        if not self._is_up_to_date():
             await asyncio.to_thread(self._check)
         how: dict[str, Any] = {"timeout": self._timeout, "returns": method.returns, "retry": self._retry}
         return await self._aio().call(self._target, method.name, named, **how)
 
     def _check(self) -> None:
-        """Once, when the first method is called; again while the node cannot be asked."""
-        if self._is_checked:
+        """When the first method is called, and again for new members of a family, or while nobody can be asked."""
+        if self._is_up_to_date():
             return
         with self._lock:
-            if self._is_checked:
+            if self._is_up_to_date():
                 return
+            members = self._node._family(self._target).able() if is_family(self._target) else {}
             described = self._described()
             for method in self._methods.values():
                 if described is not None:
                     method.check(self._target, described.get(method.name))
-            self._is_checked = True
+            self._is_checked, self._members = True, members
+
+    def _is_up_to_date(self) -> bool:
+        if not self._is_checked or not is_family(self._target):
+            return self._is_checked
+        return self._node._family(self._target).able().items() <= self._members.items()
 
     def _described(self) -> dict[str, Description] | None:
         """None of a node of before, which does not describe."""
+        if self._alike and is_family(self._target):
+            self._node._family(self._target).check_alike()
         try:
             return {one.name: one for one in self._node.describe(self._target)}
         except InvalidArgumentsError:

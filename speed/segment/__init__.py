@@ -12,18 +12,18 @@ from speed.wire import lazily
 
 if TYPE_CHECKING:
     from speed.segment.form import Segment, keccak256, read_segment, write_segment
-    from speed.segment.payload import Assembler, Outcome, Splitter
-    from speed.segment.reassembly import Limits
+    from speed.segment.parity import Splitter
+    from speed.segment.reassembly import Assembler, Limits, Outcome
 
 _LATER = {
-    "Assembler": "payload",
-    "Outcome": "payload",
+    "Assembler": "reassembly",
+    "Outcome": "reassembly",
     "Segment": "form",
     "read_segment": "form",
     "write_segment": "form",
     "keccak256": "form",
     "Limits": "reassembly",
-    "Splitter": "payload",
+    "Splitter": "parity",
 }
 """Imported at first use: most nodes never see a segment."""
 

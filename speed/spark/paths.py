@@ -25,6 +25,7 @@ from speed.errors import ConfigurationError
 from speed.spark.calls import Counts
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType
 
@@ -41,7 +42,7 @@ _MARK = "speed/spark/spark-minor"
 """In each jar: the version of Spark that it is for."""
 _TYPES = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "decimal", "boolean", "string", "binary", "timestamp"}
-    | {"date", "timestamp_ntz", "daytimeinterval"}
+    | {"date", "timestamp_ntz", "daytimeinterval", "time", "variant"}
 )
 _log = logger(__name__)
 _lock = threading.Lock()
@@ -104,6 +105,14 @@ def why_workers(use: ServiceUse) -> str | None:
 
 def is_known(kind: DataType) -> bool:
     """Whether the JVM path takes and gives values of this type; strings, those that are compared byte by byte."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, ArrayType):
+        return is_known(kind.elementType)
+    if isinstance(kind, MapType):
+        return is_known(kind.keyType) and is_known(kind.valueType)
+    if isinstance(kind, StructType):
+        return all(is_known(field.dataType) for field in kind.fields)
     return kind.typeName() in _TYPES and kind.simpleString() != "void" and not _is_collated(kind)
 
 
@@ -205,12 +214,23 @@ def described(use: ServiceUse, family: str) -> str:
         "retries": call.retries,
         "on_error": call.on_error,
         "columns": use.columns,
-        "promised": [{"name": one.name, "said": str(one.type), "nullable": one.nullable} for one in use.promised],
+        "promised": [_promise(one, one.name) for one in use.promised],
         "same_rows": use.same_rows,
         "named": use.named,
         "use": use.topic,
     }
     return f"speed-call:{json.dumps(description)}:speed-call"
+
+
+def _promise(field: pa.Field, name: str) -> dict[str, Any]:
+    """A promised column, and what is promised to lie in it, by the names that errors have for these."""
+    import pyarrow.types as is_type
+
+    kind = field.type
+    names = ("[key]", "[]") if is_type.is_map(kind) else ("[]",) if is_type.is_list(kind) else None
+    fields = [kind.key_field, kind.item_field] if is_type.is_map(kind) else map(kind.field, range(kind.num_fields))
+    inner = [_promise(one, one.name if names is None else names[at]) for at, one in enumerate(fields)]
+    return {"name": name, "said": str(kind), "nullable": field.nullable, "inner": inner}
 
 
 def counted(bridge: Any, spark: SparkSession, use: str) -> Counts:

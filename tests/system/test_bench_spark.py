@@ -71,7 +71,7 @@ def test_an_unknown_part_is_named_with_those_that_exist() -> None:
     command = [sys.executable, str(BENCH / "spark.py"), "--only", "pigeons"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert "unknown: pigeons; there are enrich, first, streams, memory" in done.stderr
+    assert "unknown: pigeons; there are enrich, shapes, first, executors, streams, memory" in done.stderr
 
 
 def test_a_part_that_fails_is_told_and_the_others_are_measured(figures: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_part_that_fails_is_told_and_the_others_are_measured(figures: Any, mon
     monkeypatch.setattr(bench.flight_jvm, "jars", list)
     monkeypatch.setattr(bench.enrich, "measure", fails)
     monkeypatch.setattr(bench.steady, "first_result", lambda *_: {"figures": {"first_ms": 7.0}})
-    options = argparse.Namespace(quick=True, minutes=None)
+    options = argparse.Namespace(quick=True, minutes=None, rows=None)
     result = bench.run(["enrich", "first"], options)
     assert result["left_out"] == {"enrich": "RuntimeError: no service"}
     assert result["figures"] == {"first_ms": 7.0}

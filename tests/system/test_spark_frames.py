@@ -150,7 +150,7 @@ def test_every_source_gives_the_same_rows(spark: Any, sp: Speed, tmp_path: Path,
     if source == "orc" and columns != FLAT:
         columns = FLAT + ", text".replace("text", split(MORE)[0])  # ORC has no intervals
     frame = SOURCES[source](numbers(spark, columns), tmp_path)
-    for name in ("a", "double", *({"text", "many", "flag"} & set(frame.columns))):
+    for name in ("a", "double", *({"text", "many", "flag", "list", "pair", "mapped"} & set(frame.columns))):
         assert told(same(sp, frame, name)) == told(frame.selectExpr("*", f"{name} AS back")), name
 
 

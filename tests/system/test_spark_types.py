@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from pyspark.sql import types
 
 import speed
 from speed import columns
@@ -49,7 +52,6 @@ NESTED = {
     "array<variant>": ["array(parse_json('[]'), NULL)", "array()"],
     "struct<l:array<boolean>>": ["named_struct('l', array(true, NULL))", "named_struct('l', NULL)"],
 }
-"""What the Python path alone takes."""
 WIDENED = {"tinyint", "int", "float", "decimal(10,2)"}
 """They reach any service as another type of this table."""
 
@@ -66,6 +68,8 @@ def services(module_root: str) -> Iterator[None]:
             node.register("length", by_row(length))
             node.register("rows", by_row(rows))
             node.register("same", by_arrow(lambda batch: batch))
+            node.register("picky", by_row(picky))
+            node.register("counts", by_row(counts))
             node.allow("etl.*")
             yield
     finally:
@@ -73,12 +77,11 @@ def services(module_root: str) -> Iterator[None]:
             agent.end()
 
 
-@pytest.fixture(scope="module")
-def python_sp(spark: Any, module_root: str) -> Iterator[Speed]:
-    """By Python workers: the other path does not know all types."""
+@pytest.fixture(scope="module", autouse=True)
+def times_of_day(spark: Any) -> Iterator[None]:
+    """Spark 4.3 has them where this is set."""
     spark.conf.set("spark.sql.timeType.enabled", "true")
-    yield (made := Speed(spark, root=module_root, path="python", name="etl.types"))
-    made.close()
+    yield
     spark.conf.unset("spark.sql.timeType.enabled")
 
 
@@ -104,39 +107,118 @@ def test_every_type_reaches_a_service_and_comes_back(spark: Any, sp: Speed, lang
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_nested_type_and_time_reaches_a_service_and_comes_back(
-    spark: Any, python_sp: Speed, language: str
-) -> None:
+def test_every_nested_type_and_time_reaches_a_service_and_comes_back(spark: Any, sp: Speed, language: str) -> None:
     """C-9: with nulls in every one."""
     for kind, (one, other) in NESTED.items():
         values = f"(CAST({one} AS {kind})), (CAST({other} AS {kind})), (CAST(NULL AS {kind}))"
         sent = spark.sql(f"SELECT data FROM VALUES {values} AS t(data)").coalesce(1)
-        back = python_sp.enrich(sent, node=f"echo.{language}", service="echo", columns=["data"], returns=f"back {kind}")
+        back = sp.enrich(sent, node=f"echo.{language}", service="echo", columns=["data"], returns=f"back {kind}")
         rows = back.selectExpr(
             "CAST(data AS STRING) <=> CAST(back AS STRING) AS same", "back IS NULL AS null"
         ).collect()
         assert [(row.same, row.null) for row in rows] == [(True, False), (True, False), (True, True)], kind
 
 
-def test_a_schema_may_be_given_as_a_struct_type_to_each_way_of_calling(spark: Any, python_sp: Speed) -> None:
-    from pyspark.sql import types as t
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_lies_in_whatever_comes_back_as_it_was_sent(spark: Any, sp: Speed, seed: int) -> None:
+    """C-9: lists, structs and maps at random in each other, with nulls at each place; in batches of a few rows."""
+    chance = random.Random(seed)
+    schema = types.StructType([types.StructField(f"c{at}", nested(chance, 4)) for at in range(3)])
+    rows = [tuple(value(chance, field.dataType) for field in schema.fields) for _ in range(250)]
+    sent = spark.createDataFrame(rows, schema).coalesce(1)
+    sent = sent.cache() if seed % 2 else sent
+    for name in schema.names:
+        back = types.StructType([types.StructField("back", schema[name].dataType)])
+        options = {"returns": back, "batch_bytes": chance.choice([100, 2000, 1 << 20])}
+        got = sp.enrich(sent, node="echo.python", service="echo", columns={"data": name}, **options).collect()
+        assert [repr(row.back) for row in got] == [repr(row[name]) for row in sent.collect()]
+    sent.unpersist()
 
-    kind = t.ArrayType(t.StructType().add("day", t.DateType()))
-    schema = t.StructType().add("back", kind)
+
+def nested(chance: random.Random, depth: int) -> types.DataType:
+    leaves = [types.LongType(), types.ByteType(), types.StringType(), types.DoubleType(), types.BooleanType()]
+    leaves += [types.DateType(), types.BinaryType(), types.DecimalType(9, 2), types.DecimalType(38, 3)]
+    form = chance.choice(["list", "struct", "map", "leaf"]) if depth else "leaf"
+    if form == "list":
+        return types.ArrayType(nested(chance, depth - 1))
+    if form == "map":
+        return types.MapType(chance.choice([types.StringType(), types.LongType()]), nested(chance, depth - 1))
+    if form == "struct":
+        fields = range(chance.randint(1, 3))
+        return types.StructType([types.StructField(f"f{at}", nested(chance, depth - 1)) for at in fields])
+    return chance.choice(leaves)
+
+
+def value(chance: random.Random, kind: types.DataType, *, may_be_null: bool = True) -> Any:
+    if may_be_null and chance.random() < 0.2:
+        return None
+    if isinstance(kind, types.ArrayType):
+        return [value(chance, kind.elementType) for _ in range(chance.choice([0, 1, 3]))]
+    if isinstance(kind, types.StructType):
+        return tuple(value(chance, field.dataType) for field in kind.fields)
+    if isinstance(kind, types.MapType):
+        keys = [value(chance, kind.keyType, may_be_null=False) for _ in range(chance.choice([0, 1, 3]))]
+        return {key: value(chance, kind.valueType) for key in keys}
+    number = chance.randint(-128, 127)
+    leaves = {"string": f"é{number}", "double": number / 8, "boolean": number > 0, "binary": bytearray([abs(number)])}
+    leaves |= {"date": date(2000, 1, 1) + timedelta(days=number), "decimal": Decimal(number) / 4}
+    return leaves.get(kind.typeName(), number)
+
+
+def test_only_the_nested_row_that_a_service_refuses_becomes_null(spark: Any, sp: Speed) -> None:
+    """A batch is cut around it: what lies in its columns too."""
+    sent = spark.range(90).coalesce(1)
+    sent = sent.selectExpr(
+        "id",
+        "transform(sequence(0, id % 5), i -> IF(i = 1, NULL, concat('x', id))) AS list",
+        "IF(id % 7 = 3, NULL, named_struct('id', id, 'flag', id % 2 = 0, 'tags', map(concat('k', id), id))) AS made",
+    )
+    options = {"on_error": "null", "idempotent": True, "returns": "back string"}
+    got = sp.enrich(sent, node="other", service="picky", columns=["list", "made"], **options)
+    expected = sent.selectExpr("*", "IF(id % 30 = 11, NULL, concat_ws(',', list, made.tags[concat('k', id)])) AS back")
+    assert got.collect() == expected.collect()
+
+
+def picky(list: list[str | None], made: dict[str, Any] | None) -> str:  # noqa: A002 - a column's name
+    if made is not None and made["id"] % 30 == 11:
+        raise ValueError("no such row")
+    tags = [] if made is None else [str(made["tags"][f"k{made['id']}"])]
+    return ",".join([one for one in list if one is not None] + tags)
+
+
+def test_maps_may_be_promised_as_structs(spark: Any, sp: Speed) -> None:
+    """V-5: each field is the value of its key."""
+    sent = spark.sql("SELECT text FROM VALUES ('a b a'), ('c'), (NULL), ('') AS t(text)").coalesce(1)
+    promised = "counts struct<a:tinyint,b:double,z:string>, last map<string,int>"
+    got = sp.enrich(sent, node="other", service="counts", columns=["text"], returns=promised).collect()
+    assert [row.counts and tuple(row.counts) for row in got] == [(2, 1.0, None), (None, None, None), None, (None,) * 3]
+    assert [row.last for row in got] == [{"a": 2, "b": 1}, {"c": 0}, None, {}]
+
+
+def counts(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    words = text.split()
+    return {"counts": {word: words.count(word) for word in words}, "last": {word: at for at, word in enumerate(words)}}
+
+
+def test_a_schema_may_be_given_as_a_struct_type_to_each_way_of_calling(spark: Any, sp: Speed) -> None:
+    kind = types.ArrayType(types.StructType().add("day", types.DateType()))
+    schema = types.StructType().add("back", kind)
     sent = spark.sql("SELECT array(named_struct('day', date'2013-01-01')) AS data")
-    expected = [t.Row(day=date(2013, 1, 1))]
-    enriched = python_sp.enrich(sent, node="echo.python", service="echo", columns=["data"], returns=schema)
+    expected = [types.Row(day=date(2013, 1, 1))]
+    enriched = sp.enrich(sent, node="echo.python", service="echo", columns=["data"], returns=schema)
     assert enriched.first().back == expected
-    assert sent.select(python_sp.udf("echo.python", "echo", kind)("data")).first()[0] == expected
-    mapped = python_sp.map(sent, node="other", service="same", schema=t.StructType().add("data", kind))
+    assert sent.select(sp.udf("echo.python", "echo", kind)("data")).first()[0] == expected
+    mapped = sp.map(sent, node="other", service="same", schema=types.StructType().add("data", kind))
     assert mapped.first().data == expected
 
 
-def test_rows_of_python_answer_what_spark_declares(spark: Any, python_sp: Speed) -> None:
+def test_rows_of_python_answer_what_spark_declares(spark: Any, sp: Speed) -> None:
     """V-5, C-8: lists, dicts and dates of a service of rows."""
     sent = spark.sql("SELECT date'2013-01-01' AS day, array('a', 'b') AS tags, named_struct('n', 2) AS size")
     returns = "next date, counts map<string,int>, made struct<tag:string,more:array<int>>, text string"
-    row = python_sp.enrich(sent, node="other", service="rows", columns=["day", "tags", "size"], returns=returns).first()
+    row = sp.enrich(sent, node="other", service="rows", columns=["day", "tags", "size"], returns=returns).first()
     assert (row.next, row.counts) == (date(2013, 1, 3), {"a": 1, "b": 1})
     assert (row.made.tag, row.made.more, row.text) == ("a", [2], "2013-01-01")
 
@@ -157,15 +239,38 @@ def rows(day: date, tags: list[str], size: dict[str, int]) -> dict[str, Any]:
         ("back array<bigint> NOT NULL", r"row 1: the answer for 'back' is null, which was promised NOT NULL"),
         ("back string", r"row 0: the answer for 'back' is a list, which string does not hold"),
         ("back map<string,int>", r"row 0: the answer for 'back' is a list, which map<string, int32> does not hold"),
+        (
+            "back array<struct<a:int>>",
+            r"row 0: the answer for 'back\[\]' is an integer, which struct<a: int32> does not",
+        ),
     ],
 )
 def test_an_item_that_its_promised_type_does_not_hold_names_its_row(
-    spark: Any, python_sp: Speed, returns: str, says: str
+    spark: Any, sp: Speed, returns: str, says: str
 ) -> None:
     """V-5."""
     sent = spark.sql("SELECT data FROM VALUES (array(1000)), (NULL) AS t(data)").coalesce(1)
     with pytest.raises(Exception, match=says):
-        python_sp.enrich(sent, node="echo.python", service="echo", columns=["data"], returns=returns).collect()
+        sp.enrich(sent, node="echo.python", service="echo", columns=["data"], returns=returns).collect()
+
+
+@pytest.mark.parametrize(
+    ("returns", "says"),
+    [
+        ("back struct<a:struct<b:tinyint>>", r"row 1: the answer for 'back.a.b' is an integer that int8 does not hold"),
+        ("back struct<a:struct<c:int NOT NULL>>", r"row 0: the answer for 'back.a.c' is null, and declared NOT NULL"),
+        ("back struct<m:map<string,array<date>>>", r"row 1: the answer for 'back.m\[\]\[\]' is text, which date32"),
+        ("back struct<m:map<int,array<string>>>", r"row 0: the answer for 'back.m\[key\]' is text, which int32"),
+        ("back struct<m:struct<k:array<boolean>>>", r"row 1: the answer for 'back.m.k\[\]' is text, which bool does"),
+    ],
+)
+def test_the_place_of_what_does_not_fit_is_told(spark: Any, sp: Speed, returns: str, says: str) -> None:
+    """V-5: with the path of the field; what lies in a null does not count."""
+    fields = "named_struct('a', named_struct('b', {}), 'm', map('k', array({})))"
+    one, other = fields.format("1", "NULL"), fields.format("1000", "'x'")
+    sent = spark.sql(f"SELECT data FROM VALUES ({one}), ({other}), (NULL) AS t(data)").coalesce(1)
+    with pytest.raises(Exception, match=says):
+        sp.enrich(sent, node="echo.python", service="echo", columns=["data"], returns=returns).collect()
 
 
 @pytest.mark.parametrize(

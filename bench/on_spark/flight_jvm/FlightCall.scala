@@ -19,62 +19,73 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{GenerateUnsafeRowJoiner, UnsafeRowWriter}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.classic.Dataset
+import org.apache.spark.sql.execution.arrow.ArrowWriter
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnVector, ColumnarBatch}
+import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnVector, ColumnarBatch, ColumnarBatchRow}
 
-/** What `SpeedCall` does, by the Java client of Arrow Flight, in the clear: doubles in, one double out, no retries, no errors of rows. */
-case class FlightCall(address: String, sent: Seq[Attribute], answer: Attribute, child: LogicalPlan) extends UnaryNode {
+/** What `SpeedCall` does, by the Java client of Arrow Flight, in the clear: one column out, no retries, no errors of rows.
+ *  Doubles are written here, from rows and from columns; other types row by row, by Spark's own writer of Arrow. */
+case class FlightCall(address: String, command: String, sent: Seq[Attribute], answer: Attribute, child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output :+ answer
   override def producedAttributes: AttributeSet = AttributeSet(answer)
   override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)
 }
 
-case class FlightCallExec(address: String, sent: Seq[Attribute], answer: Attribute, child: SparkPlan) extends UnaryExecNode {
+case class FlightCallExec(address: String, command: String, sent: Seq[Attribute], answer: Attribute, child: SparkPlan)
+    extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output :+ answer
   /** Only the batches of a cache stay while the next ones are read. */
-  override def supportsColumnar: Boolean = child.supportsColumnar && child.nodeName.contains("InMemory")
+  override def supportsColumnar: Boolean = areDoubles && child.supportsColumnar && child.nodeName.contains("InMemory")
+  private def areDoubles = (sent :+ answer).forall(_.dataType == DoubleType)
   override def producedAttributes: AttributeSet = AttributeSet(answer)
   private def ordinals: Array[Int] = sent.map(one => child.output.indexWhere(_.exprId == one.exprId)).toArray
   override protected def doExecute(): RDD[InternalRow] = {
-    val (to, at, names, kept) = (address, ordinals, sent.map(_.name), child.schema)
-    child.execute().mapPartitions(in => if (in.isEmpty) in else new RowExchange(in, new Exchange(to, names), at, kept))
+    val (to, what, at, kept) = (address, command, ordinals, child.schema)
+    val (types, given, doubles) = (StructType(at.map(kept(_))), answer.dataType, areDoubles)
+    child.execute().mapPartitions { in =>
+      if (in.isEmpty) in
+      else if (doubles) new RowExchange(in, new Exchange(to, what, types.names), at, kept)
+      else new AnyRowExchange(in, new AnyExchange(to, what, types), at, kept, given)
+    }
   }
   override protected def doExecuteColumnar(): RDD[ColumnarBatch] = {
-    val (to, at, names) = (address, ordinals, sent.map(_.name))
-    child.executeColumnar().mapPartitions(in => if (in.isEmpty) in else new ColumnExchange(in, new Exchange(to, names), at))
+    val (to, what, at, names) = (address, command, ordinals, sent.map(_.name))
+    child.executeColumnar().mapPartitions(in => if (in.isEmpty) in else new ColumnExchange(in, new Exchange(to, what, names), at))
   }
   override protected def withNewChildInternal(changed: SparkPlan): SparkPlan = copy(child = changed)
 }
 
 object FlightStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case FlightCall(address, sent, answer, child) => Seq(FlightCallExec(address, sent, answer, planLater(child)))
+    case FlightCall(address, command, sent, answer, child) => Seq(FlightCallExec(address, command, sent, answer, planLater(child)))
     case _ => Nil
   }
 }
 
 final class Enrich {
-  def apply(frame: Dataset[Row], address: String, names: java.util.List[String], answer: String): Dataset[Row] = {
+  /** With the answer as a column of a DDL. */
+  def apply(frame: Dataset[Row], address: String, command: String, names: java.util.List[String], answer: String): Dataset[Row] = {
     val session = frame.sparkSession
     if (!session.experimental.extraStrategies.contains(FlightStrategy))
       session.experimental.extraStrategies = session.experimental.extraStrategies :+ FlightStrategy
-    val (made, plan) = (AttributeReference(answer, DoubleType)(), frame.queryExecution.analyzed)
+    val field = StructType.fromDDL(answer).head
+    val (made, plan) = (AttributeReference(field.name, field.dataType)(), frame.queryExecution.analyzed)
     val sent = names.asScala.toSeq.map(name => plan.output.find(_.name == name).get)
-    Dataset.ofRows(session, FlightCall(address, sent, made, plan))
+    Dataset.ofRows(session, FlightCall(address, command, sent, made, plan))
   }
 }
 
 object Exchange {
   val InFlight = 4
   val RowsOfBatch = 10000
-  private val allocator = new RootAllocator()
+  private[flightbench] val allocator = new RootAllocator()
 }
 
 /** One exchange of a task. */
-final class Exchange(address: String, names: Seq[String]) {
+final class Exchange(address: String, command: String, names: Seq[String]) {
   private val client = FlightClient.builder(Exchange.allocator, new Location(address)).build()
-  private val call = client.doExchange(FlightDescriptor.command("distance".getBytes))
+  private val call = client.doExchange(FlightDescriptor.command(command.getBytes))
   private val double = FieldType.nullable(new ArrowType.FloatingPoint(FloatingPointPrecision.DOUBLE))
   private val root = VectorSchemaRoot.create(new Schema(names.map(new Field(_, double, null)).asJava), Exchange.allocator)
   val sent: Array[Float8Vector] = names.indices.map(root.getVector(_).asInstanceOf[Float8Vector]).toArray
@@ -171,6 +182,73 @@ final class RowExchange(in: Iterator[InternalRow], exchange: Exchange, at: Array
     }
     exchange.sent.foreach(_.setValueCount(taken.size))
     exchange.put(taken.size)
+    underWay.add(taken.toArray)
+  }
+}
+
+/** One exchange of a task, of columns of any types. */
+final class AnyExchange(address: String, command: String, types: StructType) {
+  private val client = FlightClient.builder(Exchange.allocator, new Location(address)).build()
+  private val call = client.doExchange(FlightDescriptor.command(command.getBytes))
+  val writer: ArrowWriter = ArrowWriter.create(types, "UTC", true, false)
+  call.getWriter.start(writer.root)
+  TaskContext.get().addTaskCompletionListener[Unit] { _ =>
+    call.getWriter.completed()
+    call.close()
+    writer.root.close()
+    client.close()
+  }
+
+  def put(): Unit = {
+    writer.finish()
+    call.getWriter.putNext()
+    writer.reset()
+  }
+
+  def take(): ColumnVector = {
+    require(call.getReader.next(), "the service ended the exchange")
+    new ArrowColumnVector(call.getReader.getRoot.getVector(0))
+  }
+}
+
+final class AnyRowExchange(in: Iterator[InternalRow], exchange: AnyExchange, at: Array[Int], kept: StructType, given: DataType)
+    extends Iterator[InternalRow] {
+  private val underWay = new ArrayDeque[Array[UnsafeRow]]()
+  private val whole = UnsafeProjection.create(kept)
+  private val sent = UnsafeProjection.create(at.map(one => BoundReference(one, kept(one).dataType, kept(one).nullable): Expression).toSeq)
+  private val answers = StructType(Seq(StructField("answer", given)))
+  private val answerOf = UnsafeProjection.create(answers)
+  private val joiner = GenerateUnsafeRowJoiner.create(kept, answers)
+  private var rows = Array.empty[UnsafeRow]
+  private var answer: ColumnarBatchRow = _
+  private var row = 0
+
+  override def hasNext: Boolean = row < rows.length || advance()
+
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException
+    answer.rowId = row
+    row += 1
+    joiner.join(rows(row - 1), answerOf(answer))
+  }
+
+  private def advance(): Boolean = {
+    while (underWay.size < Exchange.InFlight && in.hasNext) send()
+    if (underWay.isEmpty) return false
+    rows = underWay.poll()
+    answer = new ColumnarBatchRow(Array(exchange.take()))
+    row = 0
+    true
+  }
+
+  private def send(): Unit = {
+    val taken = new ArrayBuffer[UnsafeRow](Exchange.RowsOfBatch)
+    while (taken.size < Exchange.RowsOfBatch && in.hasNext) {
+      val next = in.next() match { case unsafe: UnsafeRow => unsafe; case other => whole(other) }
+      exchange.writer.write(sent(next))
+      taken += next.copy()
+    }
+    exchange.put()
     underWay.add(taken.toArray)
   }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,13 +60,19 @@ def _run(command: list[str]) -> None:
     subprocess.run(command, check=True, capture_output=True, text=True)
 
 
-def enriched(frame: DataFrame, address: str) -> DataFrame:
-    """``frame`` with ``miles`` that the server at ``address`` answers."""
+def enriched(
+    frame: DataFrame,
+    address: str,
+    command: str = "distance",
+    names: Sequence[str] = PLACES,
+    answer: str = "miles double",
+) -> DataFrame:
+    """``frame`` with the column ``answer`` that the server at ``address`` makes of the columns ``names``."""
     from pyspark.sql import DataFrame
 
     spark: Any = frame.sparkSession
     node = spark._jvm.org.apache.spark.sql.flightbench.Enrich()
-    places = spark._jvm.java.util.ArrayList()
-    for name in PLACES:
-        places.add(name)
-    return DataFrame(node.apply(frame._jdf, address, places, "miles"), spark)
+    sent = spark._jvm.java.util.ArrayList()
+    for name in names:
+        sent.add(name)
+    return DataFrame(node.apply(frame._jdf, address, command, sent, answer), spark)

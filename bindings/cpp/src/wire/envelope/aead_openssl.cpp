@@ -4,6 +4,9 @@
 // Threads: not thread-safe; the lock of the link or lane guards it.
 #include <openssl/evp.h>
 #include <sodium.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include <cstring>
 #include <new>
@@ -65,6 +68,26 @@ int length(ByteView bytes) { return static_cast<int>(bytes.size()); }
 unsigned char nowhere[1];
 unsigned char* output(std::span<std::byte> to) { return to.empty() ? nowhere : raw(to); }
 const unsigned char* input(ByteView from) { return from.empty() ? nowhere : raw(from); }
+
+// OpenSSL's Poly1305 leaves the upper halves of the vector registers in use. Instructions from before AVX, of which most
+// code on floats is made, then wait for these at each step: a service would compute at a tenth of its speed.
+class VectorsLeftClean {
+ public:
+  VectorsLeftClean() = default;
+  VectorsLeftClean(const VectorsLeftClean&) = delete;
+  VectorsLeftClean& operator=(const VectorsLeftClean&) = delete;
+#if defined(__x86_64__)
+  ~VectorsLeftClean() {
+    static const bool has_halves = __builtin_cpu_supports("avx") != 0;
+    if (has_halves) clean();
+  }
+
+ private:
+  [[gnu::target("avx")]] static void clean() { _mm256_zeroupper(); }
+#else
+  ~VectorsLeftClean() {}
+#endif
+};
 
 struct FreeMac {
   void operator()(EVP_MAC_CTX* context) const { EVP_MAC_CTX_free(context); }
@@ -128,6 +151,7 @@ Aead& Aead::operator=(Aead&&) noexcept = default;
 Aead::~Aead() = default;
 
 void Aead::seal(const Nonce& nonce, ByteView aad, ByteView plain, std::span<std::byte> to) {
+  const VectorsLeftClean left_clean;
   if (ShortAead::takes(aad.size(), plain.size())) return state_->brief.seal(nonce, aad, plain, to);
   EVP_CIPHER_CTX* const context = state_->whole.get();
   int written = 0;
@@ -141,6 +165,7 @@ void Aead::seal(const Nonce& nonce, ByteView aad, ByteView plain, std::span<std:
 }
 
 bool Aead::open(const Nonce& nonce, ByteView aad, ByteView sealed, std::span<std::byte> to) {
+  const VectorsLeftClean left_clean;
   if (ShortAead::takes(aad.size(), sealed.size() - limits::tag_bytes)) {
     return state_->brief.open(nonce, aad, sealed, to);
   }
@@ -154,6 +179,7 @@ bool Aead::open(const Nonce& nonce, ByteView aad, ByteView sealed, std::span<std
 
 // Leaves the cipher where the text begins: behind block 0, whose first half is the MAC's key.
 bool Aead::is_authentic(const Nonce& nonce, ByteView aad, ByteView sealed) {
+  const VectorsLeftClean left_clean;
   EVP_CIPHER_CTX* const context = state_->whole.get();
   const ByteView text = sealed.first(sealed.size() - limits::tag_bytes);
   Block<64> first{};

@@ -1,6 +1,9 @@
 // The sealing of envelopes and the MAC of cursors against libsodium, whichever library the build uses (W-7, L-14).
 #include <gtest/gtest.h>
 #include <sodium.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <array>
 
@@ -47,6 +50,34 @@ TEST(Aead, every_length_gives_the_bytes_of_libsodium_and_opens_again_w_7) {
     ASSERT_EQ(opened, plain) << size;
   }
 }
+
+#if defined(__x86_64__)
+// Whether the upper halves of the vector registers are in use; false where the processor does not tell.
+bool are_upper_halves_in_use() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned states = 0xd, tells_use = 4, upper_halves = 4;
+  if (__get_cpuid_count(states, 1, &eax, &ebx, &ecx, &edx) == 0 || (eax & tells_use) == 0) return false;
+  asm volatile("xgetbv" : "=a"(eax), "=d"(edx) : "c"(1));
+  return (eax & upper_halves) != 0;
+}
+
+TEST(Aead, what_runs_behind_it_finds_clean_vector_registers) {
+  const auto key = random_block<limits::key_bytes>();
+  const auto nonce = random_block<limits::nonce_bytes>();
+  Aead sealer(key, Aead::Direction::seal);
+  Aead opener(key, Aead::Direction::open);
+  for (const std::size_t size : {200UL, 5000UL, 300'000UL}) {
+    const Bytes plain = random_bytes(size);
+    Bytes sealed(size + limits::tag_bytes);
+    sealer.seal(nonce, {}, plain, sealed);
+    EXPECT_FALSE(are_upper_halves_in_use()) << size;
+    Bytes opened(size);
+    const bool good = opener.open(nonce, {}, sealed, opened);
+    EXPECT_FALSE(are_upper_halves_in_use()) << size;
+    EXPECT_TRUE(good);
+  }
+}
+#endif
 
 constexpr std::array lengths{0UL, 1UL, 63UL, 200UL, 2048UL, 2049UL, 2064UL, 5000UL, 65536UL, 1'000'003UL};
 

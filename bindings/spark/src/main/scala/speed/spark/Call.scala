@@ -4,8 +4,8 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
-/** The columns that a service is to answer with: `said` is what errors call the type. */
-final case class Promise(name: String, said: String, nullable: Boolean)
+/** A column that a service is to answer with: `said` is what errors call the type. What lies in it is promised too. */
+final case class Promise(name: String, said: String, nullable: Boolean, inner: Seq[Promise])
 
 /** One use of a service, as the driver described it: settings alone, never a key. Without `root` it is what a node takes
  *  on the executor's host; `own` says that each host has a root and services of its own. */
@@ -54,6 +54,9 @@ object Call {
     -1
   }
 
+  private def promises(said: JsonNode): Seq[Promise] = said.asScala.toSeq.map(one =>
+    Promise(one.get("name").asText, one.get("said").asText, one.get("nullable").asBoolean, promises(one.get("inner"))))
+
   private def read(said: JsonNode): Call = {
     def maybe(name: String): Option[JsonNode] = Option(said.get(name)).filterNot(_.isNull)
     Call(
@@ -73,8 +76,7 @@ object Call {
       retries = said.get("retries").asInt,
       nullsForErrors = said.get("on_error").asText == "null",
       columns = maybe("columns").map(_.asScala.map(_.asText).toSeq),
-      promised = said.get("promised").asScala.toSeq.map(one =>
-        Promise(one.get("name").asText, one.get("said").asText, one.get("nullable").asBoolean)),
+      promised = promises(said.get("promised")),
       sameRows = said.get("same_rows").asBoolean,
       named = said.get("named").asBoolean,
       use = said.get("use").asText)

@@ -19,7 +19,7 @@ final class Batch(val number: Long, val firstRow: Long, val rows: Int, val bodie
   var giveUp = 0L // when a batch that no node accepts has waited long enough
   var started = 0L
   var answer: CompletableFuture[Object] = _
-  var columns: Array[AnswerColumn] = _
+  var columns: Array[AnswerColumn] = _ // as they were promised
   var answered = 0
   var failed = false // it has no result, and that is allowed
   var badRow: Option[Int] = None

@@ -12,7 +12,6 @@ import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.vectorized.{OnHeapColumnVector, WritableColumnVector}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.vectorized._
-import org.apache.spark.unsafe.types.UTF8String
 
 /** Columns as Spark's scans have them. */
 object Vectors {
@@ -34,7 +33,7 @@ object Vectors {
   /** Types that have one value a row, and not several in columns of their own. */
   def isFlat(kind: DataType): Boolean = kind match {
     case BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType | BinaryType | DateType |
-        TimestampType | TimestampNTZType => true
+        TimestampType | TimestampNTZType | _: TimeType => true
     case _: StringType | _: DecimalType | _: YearMonthIntervalType | _: DayTimeIntervalType => true
     case _ => false
   }
@@ -50,7 +49,7 @@ object Vectors {
     case ByteType => made.putBytes(0, rows, from.getBytes(0, rows), 0)
     case ShortType => made.putShorts(0, rows, from.getShorts(0, rows), 0)
     case IntegerType | DateType | _: YearMonthIntervalType => made.putInts(0, rows, from.getInts(0, rows), 0)
-    case LongType | TimestampType | TimestampNTZType | _: DayTimeIntervalType =>
+    case LongType | TimestampType | TimestampNTZType | _: DayTimeIntervalType | _: TimeType =>
       made.putLongs(0, rows, from.getLongs(0, rows), 0)
     case FloatType => made.putFloats(0, rows, from.getFloats(0, rows), 0)
     case DoubleType => made.putDoubles(0, rows, from.getDoubles(0, rows), 0)
@@ -71,7 +70,8 @@ object Vectors {
     case ByteType => made.putByte(row, from.getByte(row))
     case ShortType => made.putShort(row, from.getShort(row))
     case IntegerType | DateType | _: YearMonthIntervalType => made.putInt(row, from.getInt(row))
-    case LongType | TimestampType | TimestampNTZType | _: DayTimeIntervalType => made.putLong(row, from.getLong(row))
+    case LongType | TimestampType | TimestampNTZType | _: DayTimeIntervalType | _: TimeType =>
+      made.putLong(row, from.getLong(row))
     case FloatType => made.putFloat(row, from.getFloat(row))
     case DoubleType => made.putDouble(row, from.getDouble(row))
     case _: StringType => made.putByteArray(row, from.getUTF8String(row).getBytes)
@@ -80,73 +80,6 @@ object Vectors {
       made.putDecimal(row, from.getDecimal(row, decimal.precision, decimal.scale), decimal.precision)
     case other => throw new IllegalArgumentException(s"${other.simpleString} is not one value a row")
   }
-}
-
-/** A column that others hold: it is closed by them. */
-abstract class ColumnView(kind: DataType, rows: Int) extends ColumnVector(kind) {
-  override def close(): Unit = ()
-  override def closeIfFreeable(): Unit = ()
-  override def numNulls: Int = if (hasNull) (0 until rows).count(isNullAt) else 0
-}
-
-/** Some rows of a column. */
-final class SomeRows(inner: ColumnVector, from: Int, rows: Int) extends ColumnView(inner.dataType, rows) {
-  override def hasNull: Boolean = inner.hasNull
-  override def isNullAt(row: Int): Boolean = inner.isNullAt(from + row)
-  override def getBoolean(row: Int): Boolean = inner.getBoolean(from + row)
-  override def getByte(row: Int): Byte = inner.getByte(from + row)
-  override def getShort(row: Int): Short = inner.getShort(from + row)
-  override def getInt(row: Int): Int = inner.getInt(from + row)
-  override def getLong(row: Int): Long = inner.getLong(from + row)
-  override def getFloat(row: Int): Float = inner.getFloat(from + row)
-  override def getDouble(row: Int): Double = inner.getDouble(from + row)
-  override def getArray(row: Int): ColumnarArray = inner.getArray(from + row)
-  override def getMap(row: Int): ColumnarMap = inner.getMap(from + row)
-  override def getDecimal(row: Int, precision: Int, scale: Int): Decimal = inner.getDecimal(from + row, precision, scale)
-  override def getUTF8String(row: Int): UTF8String = inner.getUTF8String(from + row)
-  override def getBinary(row: Int): Array[Byte] = inner.getBinary(from + row)
-  override def getChild(ordinal: Int): ColumnVector = new SomeRows(inner.getChild(ordinal), from, rows)
-}
-
-/** Some rows of a promised column. */
-final class AnswerVector(kind: DataType, answer: AnswerColumn, from: Int, rows: Int) extends ColumnView(kind, rows) {
-  override def hasNull: Boolean = answer.hasNulls
-  override def isNullAt(row: Int): Boolean = answer.isNull(from + row)
-  override def getLong(row: Int): Long = answer.long(from + row)
-  override def getDouble(row: Int): Double = answer.double(from + row)
-  override def getBoolean(row: Int): Boolean = value(row)
-  override def getByte(row: Int): Byte = value(row)
-  override def getShort(row: Int): Short = value(row)
-  override def getInt(row: Int): Int = value(row)
-  override def getFloat(row: Int): Float = value(row)
-  override def getDecimal(row: Int, precision: Int, scale: Int): Decimal = orNull(row)
-  override def getUTF8String(row: Int): UTF8String = orNull(row)
-  override def getBinary(row: Int): Array[Byte] = orNull(row)
-  override def getArray(row: Int): ColumnarArray = throw new UnsupportedOperationException
-  override def getMap(row: Int): ColumnarMap = throw new UnsupportedOperationException
-  override def getChild(ordinal: Int): ColumnVector = throw new UnsupportedOperationException
-  private def value[T](row: Int): T = answer.value(from + row).asInstanceOf[T]
-  private def orNull[T <: AnyRef](row: Int): T = if (isNullAt(row)) null.asInstanceOf[T] else value(row)
-}
-
-/** Promised columns as one column of structures. */
-final class AnswerStructures(kind: StructType, children: Array[ColumnVector], rows: Int) extends ColumnView(kind, rows) {
-  override def hasNull: Boolean = false
-  override def isNullAt(row: Int): Boolean = false
-  override def getChild(ordinal: Int): ColumnVector = children(ordinal)
-  override def getBoolean(row: Int): Boolean = none
-  override def getByte(row: Int): Byte = none
-  override def getShort(row: Int): Short = none
-  override def getInt(row: Int): Int = none
-  override def getLong(row: Int): Long = none
-  override def getFloat(row: Int): Float = none
-  override def getDouble(row: Int): Double = none
-  override def getArray(row: Int): ColumnarArray = none
-  override def getMap(row: Int): ColumnarMap = none
-  override def getDecimal(row: Int, precision: Int, scale: Int): Decimal = none
-  override def getUTF8String(row: Int): UTF8String = none
-  override def getBinary(row: Int): Array[Byte] = none
-  private def none: Nothing = throw new UnsupportedOperationException
 }
 
 /** Rows of one batch of the child, as far as they are kept. */
@@ -162,7 +95,6 @@ final class ServiceBatches(in: Iterator[ColumnarBatch], task: ServiceTask, stay:
     extends ServiceFlow[Seq[KeptColumns]](task, counts, context) with Iterator[ColumnarBatch] {
   private val ordinals = task.argumentsAt
   private val keptAt = task.keptAt
-  private val answerKind = StructType(call.promised.zip(task.types).map { case (one, kind) => StructField(one.name, kind) })
   private val ready = new ArrayDeque[ColumnarBatch]()
   private var batch: ColumnarBatch = _ // the one that is read, from `at` on
   private var columns: Array[ColumnVector] = _
@@ -214,30 +146,32 @@ final class ServiceBatches(in: Iterator[ColumnarBatch], task: ServiceTask, stay:
   } else {
     var count = 0
     row.rowId = at
-    while (count < most && (hasRoomFor(row, ordinals) || before + count == 0)) {
+    var fits = true
+    while (fits && count < most) {
       builders.indices.foreach(one => builders(one).add(row, ordinals(one)))
-      count += 1
+      if (before + count > 0 && isOver) {
+        builders.foreach(_.keep(before + count))
+        fits = false
+      } else count += 1
       row.rowId = at + count
     }
     count
   }
 
-  override protected def show(answer: Array[AnswerColumn], rows: Int): Unit =
-    if (!call.sameRows) { if (rows > 0) ready.add(new ColumnarBatch(answerOf(answer, 0, rows), rows)) }
+  override protected def show(answer: Array[ColumnVector], rows: Int): Unit =
+    if (!call.sameRows) { if (rows > 0) ready.add(new ColumnarBatch(answer, rows)) }
     else {
       var start = 0 // of the kept rows, in their batch
       kept.foreach { some =>
         val (first, until) = (math.max(start, rowOfBatch), math.min(start + some.rows, rowOfBatch + rows))
         if (first < until)
           ready.add(new ColumnarBatch(some.some(first - start, until - start) ++
-            answerOf(answer, first - rowOfBatch, until - first), until - first))
+            part(answer, rows, first - rowOfBatch, until - first), until - first))
         start += some.rows
       }
       rowOfBatch += rows
     }
 
-  private def answerOf(answer: Array[AnswerColumn], from: Int, rows: Int): Array[ColumnVector] = {
-    val made = answer.zip(task.types).map { case (column, kind) => new AnswerVector(kind, column, from, rows): ColumnVector }
-    if (isStructure) Array(new AnswerStructures(answerKind, made, rows)) else made
-  }
+  private def part(answer: Array[ColumnVector], all: Int, from: Int, rows: Int): Array[ColumnVector] =
+    if (rows == all) answer else answer.map(new SomeRows(_, from, rows): ColumnVector)
 }

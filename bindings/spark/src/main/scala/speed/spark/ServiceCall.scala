@@ -65,7 +65,7 @@ object ServiceStrategy extends SparkStrategy {
   }
 
   private def isKnown(arguments: Seq[(String, Expression)], promised: Seq[DataType]): Boolean =
-    (arguments.map(_._2.dataType) ++ promised).forall(ColumnBodies.kindOf(_) != 0)
+    (arguments.map(_._2.dataType) ++ promised).forall(ColumnBodies.isKnown(_))
 
   /** Arguments by name: by position, or by the fields of one structure. None for what Python's own errors are better at. */
   private def named(call: Call, sent: Seq[Expression]): Option[Seq[(String, Expression)]] = (call.columns, sent) match {
@@ -110,10 +110,7 @@ case class ServiceCallExec(call: Call, arguments: Seq[(String, Expression)], typ
 
   /** Columns of Spark's own scans are taken as they are, and given on with those of the answer. */
   override def supportsColumnar: Boolean = arguments.forall(_._2.isInstanceOf[Attribute]) && Vectors.canTake(child) &&
-    answer.forall(one => Vectors.isFlat(one.dataType) || isStructure && types.forall(Vectors.isFlat)) &&
     (Vectors.stay(child) || kept.forall(one => Vectors.isFlat(one.dataType)))
-
-  private def isStructure = call.sameRows && call.promised.size > 1
 
   override protected def doExecute(): RDD[InternalRow] = {
     val task = made

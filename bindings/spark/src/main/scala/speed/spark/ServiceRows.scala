@@ -4,9 +4,10 @@ import java.util.ArrayDeque
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.types.{StructField, StructType}
+import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatchRow}
 import org.apache.spark.unsafe.Platform
 import speed.errors.SpeedException
 
@@ -14,7 +15,6 @@ import speed.errors.SpeedException
  *  batch until its answer is there. */
 abstract class ServiceFlow[Kept](task: ServiceTask, counts: Counts, context: TaskContext) {
   protected val call: Call = task.call
-  protected val isStructure: Boolean = call.sameRows && call.promised.size > 1
   protected val builders: Array[ColumnBuilder] = task.arguments.map(one => ColumnBuilder.of(one._2.dataType)).toArray
   private val calls = new Calls(call, task.arguments.map(_._1).toArray, new Answers(call, task.types), counts, context)
   private val underWay = new ArrayDeque[Kept]()
@@ -29,7 +29,7 @@ abstract class ServiceFlow[Kept](task: ServiceTask, counts: Counts, context: Tas
   protected def take(): (Kept, Int)
   /** Nothing of `kept` is needed any more. */
   protected def release(kept: Kept): Unit = ()
-  protected def show(columns: Array[AnswerColumn], rows: Int): Unit
+  protected def show(columns: Array[ColumnVector], rows: Int): Unit
 
   /** Shows what came next; false at the end. */
   protected def advance(): Boolean = try {
@@ -43,14 +43,23 @@ abstract class ServiceFlow[Kept](task: ServiceTask, counts: Counts, context: Tas
     }
     val part = parts.next()
     val rows = if (!part.failed) part.answered else if (call.sameRows) part.rows else 0
-    show(if (part.failed) Array.fill[AnswerColumn](call.promised.size)(Conversion.Nulls) else part.columns, rows)
+    show(together(if (part.failed) task.types.map(new NullColumn(_, rows)).toArray else part.columns, rows), rows)
     task.outputRows += rows
     true
   } catch { case error: SpeedException => throw Failures.ending(error, Failures.here(call)) }
 
+  private val shownTypes = StructType(call.promised.zip(task.types).map { case (one, kind) => StructField(one.name, kind) })
+  /** What Spark gets beside what is kept: several columns of the same rows are one of structs to it. */
+  protected val shown: StructType =
+    if (call.sameRows && call.promised.size > 1) StructType(Seq(StructField("answer", shownTypes))) else shownTypes
+
+  private def together(columns: Array[AnswerColumn], rows: Int): Array[ColumnVector] = {
+    val vectors = columns.map(one => one: ColumnVector)
+    if (shown eq shownTypes) vectors else Array(new Together(vectors, shownTypes, rows))
+  }
+
   private def start(): Unit = {
     builders.foreach(_.reset())
-    atMost = 0
     val (taken, count) = take()
     underWay.add(taken)
     calls.start(new Batch(number, firstRow, count, builders.map(_.body()), builders.map(_.size).sum, call.service))
@@ -65,21 +74,11 @@ abstract class ServiceFlow[Kept](task: ServiceTask, counts: Counts, context: Tas
     math.max(1L, math.min(task.batchRows.toLong, call.batchBytes * 8 / rowBits)).toInt
   }
 
-  /** Bytes of the batch that is taken, at most. */
-  private var atMost = 0L
-
-  /** Whether a row may be added to those that are there; it is measured only where that is in doubt. */
-  protected def hasRoomFor(row: InternalRow, ordinals: Array[Int]): Boolean = isFixed || {
-    atMost = row match {
-      case unsafe: UnsafeRow => atMost + (unsafe.getSizeInBytes + 8L) * builders.length
-      case _ => Long.MaxValue
-    }
-    if (atMost > call.batchBytes) {
-      var at = 0
-      atMost = 0
-      while (at < builders.length) { atMost += builders(at).size + builders(at).sizeOf(row, ordinals(at)); at += 1 }
-    }
-    atMost <= call.batchBytes
+  /** Whether the rows that are there are too large for a call. */
+  protected def isOver: Boolean = !isFixed && {
+    var (at, size) = (0, 0L)
+    while (at < builders.length) { size += builders(at).size; at += 1 }
+    size > call.batchBytes
   }
 }
 
@@ -116,8 +115,6 @@ final class ServiceRows(in: Iterator[InternalRow], task: ServiceTask, counts: Co
   }
   private val keeps = task.kept.nonEmpty
   private lazy val keptOf = UnsafeProjection.create(task.kept, task.input)
-  private val answerTypes = StructType(call.promised.zip(task.types).map { case (one, kind) => StructField(one.name, kind) })
-  private val shown = if (isStructure) StructType(Seq(StructField("answer", answerTypes))) else answerTypes
   private val answerOf = UnsafeProjection.create(shown)
   private val joiner = if (!keeps) null else GenerateUnsafeRowJoiner.create(
     StructType(task.kept.map(one => StructField(one.name, one.dataType, one.nullable))), shown)
@@ -126,8 +123,7 @@ final class ServiceRows(in: Iterator[InternalRow], task: ServiceTask, counts: Co
   private val left = new UnsafeRow(task.kept.size)
   private var ahead: InternalRow = _ // read, and beyond the size of the batch before
   private var row, rows = 0
-  private var answer: AnswerRow = _
-  private var shownRow: InternalRow = _
+  private var answer: ColumnarBatchRow = _
 
   override def hasNext: Boolean = {
     while (row >= rows && advance()) {}
@@ -136,8 +132,8 @@ final class ServiceRows(in: Iterator[InternalRow], task: ServiceTask, counts: Co
 
   override def next(): InternalRow = {
     if (!hasNext) throw new NoSuchElementException
-    answer.at = row
-    val right = answerOf(shownRow)
+    answer.rowId = row
+    val right = answerOf(answer)
     row += 1
     if (!keeps) right else {
       kept.point(left, rowOfBatch)
@@ -146,11 +142,10 @@ final class ServiceRows(in: Iterator[InternalRow], task: ServiceTask, counts: Co
     }
   }
 
-  override protected def show(columns: Array[AnswerColumn], shownRows: Int): Unit = {
+  override protected def show(columns: Array[ColumnVector], shownRows: Int): Unit = {
     row = 0
     rows = shownRows
-    answer = new AnswerRow(columns)
-    shownRow = if (isStructure) new GenericInternalRow(Array[Any](answer)) else answer
+    answer = new ColumnarBatchRow(columns)
   }
 
   override protected def release(kept: KeptRows): Unit = free.add(kept)
@@ -163,13 +158,14 @@ final class ServiceRows(in: Iterator[InternalRow], task: ServiceTask, counts: Co
     while (fits && count < mostRows && hasInput) {
       val sent = if (ahead != null) ahead else in.next()
       val from = if (plain) sent else argumentsOf(sent)
-      if (!hasRoomFor(from, ordinals) && count > 0) {
+      var at = 0
+      while (at < builders.length) { builders(at).add(from, ordinals(at)); at += 1 }
+      if (count > 0 && isOver) {
+        builders.foreach(_.keep(count))
         ahead = sent
         fits = false
       } else {
         ahead = null
-        var at = 0
-        while (at < builders.length) { builders(at).add(from, ordinals(at)); at += 1 }
         if (keeps) taken.add(keptPart(sent))
         count += 1
       }
