@@ -27,8 +27,7 @@ from speed.engine import why_unusable
 from speed.fs.keyfile import write_key_file
 from speed.segment import Assembler, Limits, Segment, Splitter, keccak256, write_segment
 from speed.segment.form import Memory
-from speed.segment.parity import Decoder, ParityEncoder
-from speed.segment.splitter import cut
+from speed.segment.parity import Decoder, ParityEncoder, cut
 
 ENGINES = ("python",) if why_unusable(__version__) else ("python", "native")
 PEAK = """

@@ -58,7 +58,7 @@ from speed.errors import (
 if TYPE_CHECKING:
     from speed.core.services import Request, Response, Service, ServiceError
     from speed.engine.message import Message, Published
-    from speed.engine.options import Retry
+    from speed.engine.options import CallRequest, Retry
     from speed.engine.tracing import current_trace, trace, traced
     from speed.fs.keyfile import init_root
     from speed.message.audit import AuditLog, TokenVerifier
@@ -68,16 +68,23 @@ if TYPE_CHECKING:
     from speed.message.options import PublishOptions
     from speed.message.schemas.registry import NamespaceSchemas, SchemaRegistry, SchemaUsage
     from speed.message.security import MessageSecurity
-    from speed.node.consumer import Consumer, TopicMessage, TopicOffset
+    from speed.node.client import named
+    from speed.node.consumer import Consumer, TopicMessage
     from speed.node.node import Node
+    from speed.node.streaming import Stream
     from speed.node.topic import Reader, Topic
     from speed.wire.column import Column
     from speed.wire.entry import Entry
+    from speed.wire.spc import Progress
+    from speed.wire.topic import TopicOffset
 
 __version__ = "0.1.0"
 
 _LATER = {
     "Node": "speed.node.node",
+    "Progress": "speed.wire.spc",
+    "Stream": "speed.node.streaming",
+    "CallRequest": "speed.engine.options",
     "Retry": "speed.engine.options",
     "Message": "speed.engine.message",
     "Request": "speed.core.services",
@@ -102,11 +109,12 @@ _LATER = {
     "trace": "speed.engine.tracing",
     "traced": "speed.engine.tracing",
     "init_root": "speed.fs.keyfile",
+    "named": "speed.node.client",
     "Consumer": "speed.node.consumer",
     "Reader": "speed.node.topic",
     "Topic": "speed.node.topic",
     "TopicMessage": "speed.node.consumer",
-    "TopicOffset": "speed.node.consumer",
+    "TopicOffset": "speed.wire.topic",
 }
 """Names that are imported when first used, so that ``import speed`` stays quick."""
 
@@ -129,6 +137,7 @@ __all__ = [
     "ApplicationError",
     "AuditLog",
     "CallError",
+    "CallRequest",
     "CallTimeoutError",
     "CallWithdrawnError",
     "Column",
@@ -170,6 +179,7 @@ __all__ = [
     "NodeStateError",
     "NotAcknowledgedError",
     "PayloadTooLargeError",
+    "Progress",
     "PublishOptions",
     "Published",
     "Reader",
@@ -188,6 +198,7 @@ __all__ = [
     "ServiceNotFoundError",
     "SpeedError",
     "StorageError",
+    "Stream",
     "TokenVerifier",
     "Topic",
     "TopicMessage",
@@ -199,6 +210,7 @@ __all__ = [
     "current_trace",
     "generate_key",
     "init_root",
+    "named",
     "trace",
     "traced",
 ]

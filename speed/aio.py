@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cached_property, partial
 from time import monotonic
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, overload
 
 from speed.core.hints import checked_seconds, in_seconds, text
 from speed.core.signatures import Description
-from speed.engine.event_loop import Fetched
+from speed.engine.event_loop import AwaitedItems, Fetched
 from speed.engine.futures import CallFuture
 from speed.engine.message import Message, Published
-from speed.engine.options import Retry
+from speed.engine.options import Attempts, Retry
 from speed.engine.threads import Threads
 from speed.engine.workers import place_given_up
-from speed.errors import AccessDeniedError, ApplicationError, ConfigurationError, SpeedError
+from speed.errors import AccessDeniedError, ApplicationError, CallWithdrawnError, ConfigurationError, SpeedError
+from speed.node.calls import STARTING_SECONDS, outwait
 from speed.node.consumer import (
     AWAY,
     GRACE_SECONDS,
@@ -26,21 +27,22 @@ from speed.node.consumer import (
     WAIT_SECONDS,
     Consumer,
     TopicMessage,
-    TopicOffset,
     is_unknown,
-    outwait,
 )
-from speed.node.topic import Topic, due_ms, offsets_of
+from speed.node.streaming import Stream
+from speed.node.topic import Topic, due_ms
 from speed.wire import lazily
 from speed.wire.entry import Entry
-from speed.wire.topic import outgoing
+from speed.wire.topic import TopicOffset, offsets_of, outgoing
 from speed.wire.value import pack
 
 if TYPE_CHECKING:
+    from speed.node.group import GroupFuture
     from speed.node.verbs import Verbs
+    from speed.wire.spc import Progress
 
 
-_VERBS_OWN = {"options", "ack", "on_progress", "unordered", "on_full"}
+_VERBS_OWN = {"options", "ack", "on_progress", "unordered", "on_full", "key"}
 """What ``send`` and ``publish`` take beside the metadata of a message."""
 
 # Messages that tasks of asyncio have in their hands.
@@ -76,12 +78,13 @@ class InHand:
 # Durable topics for asyncio: ``node.aio.topic("orders")``. What is not here is as in ``speed.Topic``.
 
 
-async def _call_host(node: AsyncNode, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
-    """Like ``speed.node.consumer.call_host``."""
-    ends = time.monotonic() + min(checked_seconds("timeout", timeout), GRACE_SECONDS)
+async def _call_when_allowed(
+    node: AsyncNode, host: str, service: str, arguments: dict[str, Any], timeout: float
+) -> Any:
+    ends = time.monotonic() + min(checked_seconds("timeout", timeout), STARTING_SECONDS)
     while True:
         try:
-            return await node.call(host, f"topics.{service}", arguments, timeout=timeout)
+            return await node.call(host, service, arguments, timeout=timeout)
         except AccessDeniedError as error:
             await asyncio.to_thread(outwait, node._node, host, ends, error)
 
@@ -94,7 +97,7 @@ class AsyncTopic:
         self.name, self.host = topic.name, topic.host
 
     async def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
-        return await _call_host(self._node, self.host, service, dict(arguments), timeout)
+        return await _call_when_allowed(self._node, self.host, f"topics.{service}", dict(arguments), timeout)
 
     async def publish(self, payload: Any, *, timeout: float = 30.0, **how: Any) -> TopicOffset:
         """Like ``Topic.publish``."""
@@ -128,7 +131,7 @@ class AsyncConsumer:
         return asyncio.Event()
 
     async def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
-        return await _call_host(self._node, self._consumer._host, service, dict(arguments), timeout)
+        return await _call_when_allowed(self._node, self._consumer._host, f"topics.{service}", dict(arguments), timeout)
 
     async def receive(self, timeout: float | None = None) -> TopicMessage | None:
         """Like ``Consumer.receive``: None at once when the consumer is closed. Cancelled, it loses nothing."""
@@ -223,6 +226,71 @@ class AsyncConsumer:
         await self.close()
 
 
+class AsyncStream(AsyncIterator[Any]):
+    """The items of a call, awaited; one task reads at a time. One that is cancelled withdraws the call."""
+
+    def __init__(self, node: AsyncNode, begin: Callable[[], Stream]) -> None:
+        self._node, self._begin = node, begin
+        self._stream: Stream | None = None
+        self._is_closed = False
+
+    @property
+    def result(self) -> Any:
+        """What the service returned beside its items, once they are over."""
+        return None if self._stream is None else self._stream.result
+
+    async def __anext__(self) -> Any:
+        if (stream := self._stream or await self._begun()).is_ready:
+            return next(stream)
+        item = await self._waited(next, stream, self)
+        if item is self:
+            raise StopAsyncIteration
+        return item
+
+    async def wait(self) -> Any:
+        """Like ``Stream.wait``."""
+        return await self._waited((self._stream or await self._begun()).wait)
+
+    async def _begun(self) -> Stream:
+        if self._is_closed:
+            raise CallWithdrawnError("the stream was closed here", {"phase": "queued"})
+        beginning = asyncio.ensure_future(self._node._wait(self._begin))
+        try:
+            stream: Stream = await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            beginning.add_done_callback(_close_begun)
+            raise
+        self._stream = stream
+        return stream
+
+    async def _waited(self, verb: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return await self._node._wait(verb, *arguments)
+        except asyncio.CancelledError:
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        self._is_closed = True
+        if self._stream is not None:
+            self._stream.close()
+
+    async def close(self) -> None:
+        """Like ``Stream.close``."""
+        self._close()
+
+    async def __aenter__(self) -> AsyncStream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._close()
+
+
+def _close_begun(beginning: asyncio.Future[Stream]) -> None:
+    if not beginning.cancelled() and beginning.exception() is None:
+        beginning.result().close()
+
+
 class AsyncNode:
     """Reached as ``node.aio``; usable from any event loop, several at once.
 
@@ -237,6 +305,7 @@ class AsyncNode:
         self.register, self.unregister, self.service = node.register, node.unregister, node.service
         self.on_message, self.on_batch, self.subscribe = node.on_message, node.on_batch, node.subscribe
         self.on_join, self.on_leave, self.on_lost = node.on_join, node.on_leave, node.on_lost
+        self.intercept_calls, self.intercept_services = node.intercept_calls, node.intercept_services
         self.allowed, self.segment = node.allowed, node.segment
         self.name, self.root, self.engine = node.name, node.root, node.engine
 
@@ -260,12 +329,24 @@ class AsyncNode:
         views: bool = False,
         returns: Any = None,
         retry: Retry | None = None,
+        key: str | None = None,
+        on_progress: Callable[[Progress], object] | None = None,
     ) -> Any:
-        """Like ``Node.call``; calls to one node start in order."""
-        how: dict[str, Any] = {"traceparent": traceparent, "views": views, "returns": returns}
+        """Like ``Node.call``; calls to one node start in order. ``on_progress`` runs on the event loop."""
+        how: dict[str, Any] = {"traceparent": traceparent, "views": views, "returns": returns, "key": key}
+        if on_progress is not None:
+            loop = asyncio.get_running_loop()
+
+            def hear(progress: Progress) -> None:
+                loop.call_soon_threadsafe(on_progress, progress)
+
+            calling = _within(timeout, self._node.call)
+            return await self._wait(calling, target, service, arguments, on_progress=hear, retry=retry, **how)
         if retry is None:
             return await self._call(target, service, arguments, timeout, **how)
         attempts = self._node._attempts(text("node", target), in_seconds(timeout), retry)
+        if retry.hedge_seconds is not None:
+            how["settled"] = partial(self._hedged, retry.hedge_seconds, attempts)
         while True:
             try:
                 result = await self._call(target, service, arguments, attempts.left, **how)
@@ -275,6 +356,23 @@ class AsyncNode:
                 attempts.succeeded()
                 return result
 
+    def stream(
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        items: Iterable[Any] | AsyncIterable[Any] | None = None,
+        **how: Any,
+    ) -> AsyncStream:
+        """Like ``Node.stream``, options included: ``async for row in node.aio.stream("billing", "rows"): …``.
+
+        The call begins when its first item is asked for. ``items`` may be asynchronous.
+        """
+        if isinstance(items, AsyncIterable):
+            items = AwaitedItems(items, asyncio.get_running_loop())
+        return AsyncStream(self, partial(self._node.stream, target, service, arguments, items=items, **how))
+
     async def _call(
         self,
         target: str,
@@ -282,11 +380,10 @@ class AsyncNode:
         arguments: dict[str, Any] | None,
         timeout: float | None,
         *,
-        traceparent: str | None,
-        views: bool,
-        returns: Any,
+        settled: Callable[[Any], Awaitable[Any]] = asyncio.wrap_future,
+        **how: Any,
     ) -> Any:
-        begin = partial(_within(timeout, self._node.submit), traceparent=traceparent, views=views, returns=returns)
+        begin = partial(_within(timeout, self._node.submit), **how)
         with place_given_up():
             starting = self._starts.run(target, begin, target, service, arguments)
             try:
@@ -296,7 +393,18 @@ class AsyncNode:
                 raise
             if isinstance(future, CallFuture):
                 future.callbacks_are_brief = True  # they wake the loop, even while all workers wait for it
-            return await asyncio.wrap_future(future)
+            return await settled(future)
+
+    async def _hedged(self, seconds: float, attempts: Attempts, future: GroupFuture) -> Any:
+        waiting = asyncio.wrap_future(future)
+        try:
+            await asyncio.wait((waiting,), timeout=seconds)
+            if not waiting.done() and attempts.may_hedge():
+                await asyncio.wrap_future(self._threads.run(None, future.ask_another))
+            return await waiting
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
 
     def submit(
         self,
@@ -308,10 +416,11 @@ class AsyncNode:
         traceparent: str | None = None,
         views: bool = False,
         returns: Any = None,
+        key: str | None = None,
     ) -> asyncio.Task[Any]:
         """Start a call; the task ends with its result. Cancelled, it withdraws the call."""
-        how = {"timeout": timeout, "traceparent": traceparent, "views": views, "returns": returns}
-        return asyncio.get_running_loop().create_task(self.call(target, service, arguments, **how))
+        how: dict[str, Any] = {"traceparent": traceparent, "views": views, "returns": returns, "key": key}
+        return asyncio.get_running_loop().create_task(self.call(target, service, arguments, timeout=timeout, **how))
 
     async def ping(self, target: str, *, timeout: float = 5.0) -> float:
         """Like ``Node.ping``."""

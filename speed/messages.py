@@ -41,7 +41,7 @@ from speed.message.old_forms import FORMS, KAFKA, NATS, POSTGRESQL, REDIS, old_f
 from speed.message.options import with_keywords
 from speed.message.security import Guard, MessageSecurity
 from speed.message.writing import new_message_id
-from speed.node.protection import EncodedMessage, write
+from speed.node.remote import EncodedMessage, write
 from speed.wire.limits import MAX_TOPIC_KEY_BYTES
 from speed.wire.names import check_node_name, check_topic, check_topic_pattern
 from speed.wire.seal import random_bytes

@@ -28,6 +28,7 @@ SHARED_AGENTS = frozenset(
         "protected",
         "refusals",
         "slots",
+        "stubs",
         "topics",
         "values",
         "vectors",

@@ -8,12 +8,12 @@ from typing import Any
 ORDER = (
     ("node",),
     ("turn",),
-    ("segments",),
+    ("segments", "sending"),
     ("links",),
     ("link",),
     ("lane",),
     ("work",),
-    ("answers", "withdrawals", "settling", "pending", "threads", "receiving", "loop", "watch"),
+    ("answers", "withdrawals", "settling", "pending", "threads", "receiving", "loop", "watch", "stream"),
     ("outcome",),
     ("limiter", "stats"),
 )

@@ -19,6 +19,7 @@ from scripts.vectors.envelopes import envelopes
 from scripts.vectors.files import cursors, entries
 from scripts.vectors.first_scan import first_scan
 from scripts.vectors.floors import floors
+from scripts.vectors.groups import groups
 from scripts.vectors.harmless import harmless
 from scripts.vectors.hosts import hosts
 from scripts.vectors.journal import journal
@@ -35,6 +36,7 @@ from scripts.vectors.sending import sending
 from scripts.vectors.settled import settled
 from scripts.vectors.signatures import signatures
 from scripts.vectors.slots import slots
+from scripts.vectors.streams import streams
 from scripts.vectors.topics import topics
 from scripts.vectors.transcript import page, transcript
 from scripts.vectors.trust import trust
@@ -53,6 +55,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         lanes,
         settled,
         slots,
+        streams,
         sending,
         first_scan,
         floors,
@@ -69,6 +72,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         journal,
         segments,
         scheduling,
+        groups,
         dead_letters,
         harmless,
         trust,

@@ -7,7 +7,7 @@ from functools import cache
 
 from speed.segment import Segment
 from speed.segment.form import Memory
-from speed.segment.splitter import Shape, cut
+from speed.segment.parity import Shape, cut
 
 
 @dataclass(frozen=True)

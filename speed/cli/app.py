@@ -18,10 +18,13 @@ Commands = dict[str, tuple[str, str]]
 
 SECTIONS: dict[str, Commands] = {
     "Nodes and calls": {
+        "status": ("speed.cli.doctor:status_command", "Show what is wrong here, and what to do."),
         "nodes": ("speed.cli.directory:nodes_command", "List live nodes."),
         "services": ("speed.cli.directory:services_command", "List the services of a node that you may call."),
-        "stats": ("speed.cli.directory:stats_command", "Show the counters of a node."),
-        "ping": ("speed.cli.directory:ping_command", "Measure the round trip to a node."),
+        "stats": ("speed.cli.figures:stats_command", "Show the counters of a node."),
+        "top": ("speed.cli.figures:top_command", "Show what all services did in the last seconds."),
+        "metrics": ("speed.cli.figures:metrics_command", "Print OpenMetrics of all nodes, for Prometheus."),
+        "ping": ("speed.cli.figures:ping_command", "Measure the round trip to a node."),
         "call": ("speed.cli.topic:call_command", "Call a service and print its result."),
         "hosts": ("speed.cli.directory:hosts_command", "List other hosts, and whether they can be reached."),
     },
@@ -58,7 +61,11 @@ MESSAGE: Commands = {
 SPARK: Commands = {
     "jar": ("speed.cli.app:jar_command", "Print the path of the jar for the class path of Spark's executors."),
 }
-UNLISTED = {"spark": "speed.cli.app:spark_command", "describe": "speed.cli.directory:describe_command"}
+UNLISTED = {
+    "spark": "speed.cli.app:spark_command",
+    "describe": "speed.cli.directory:describe_command",
+    "stub": "speed.cli.directory:stub_command",
+}
 """At the top, which is short: commands that a page of the documentation leads to."""
 FORMER = {
     **{name: f"root {name}" for name in ROOT},

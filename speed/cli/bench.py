@@ -1,4 +1,4 @@
-"""``speed bench rtt|pipeline|oneway|large``: what SPEED does here, between two processes that it starts."""
+"""``speed bench rtt|pipeline|oneway|large|family``: what SPEED does here, between processes that it starts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import secrets
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from typing import Any
 
@@ -25,7 +26,7 @@ from speed.errors import ConfigurationError
 def main(name: str, client: str, root: str, key: str) -> None:
     """Serve ``client`` until the input ends."""
     handled = 0
-    numbers = count(1)
+    numbers, at_work = count(1), threading.Lock()
 
     def take(_message: Any) -> None:
         nonlocal handled
@@ -37,6 +38,11 @@ def main(name: str, client: str, root: str, key: str) -> None:
         def echo(data: bytes) -> bytes:
             return data
 
+        @node.service("work")
+        def work() -> None:
+            with at_work:  # one at a time, as on a core of its own
+                time.sleep(WORK_SECONDS)
+
         @node.service("handled")
         def handled_messages() -> int:
             return handled
@@ -47,18 +53,22 @@ def main(name: str, client: str, root: str, key: str) -> None:
         sys.stdin.read()
 
 
+WORK_SECONDS = 0.005
+"""How long a call of ``family`` keeps its process."""
+
 if __name__ == "__main__":
     main(*sys.argv[1:])
 
 
 SERVER = "bench.server"
+FAMILY, MEMBERS = "bench.family", 3
 CLIENT = "bench.client"
 START_SECONDS = 20.0
 MEMORY_DIRECTORY = "/dev/shm"
 
 
 @click.command("bench")
-@click.argument("what", type=click.Choice(["rtt", "pipeline", "oneway", "large"]))
+@click.argument("what", type=click.Choice(["rtt", "pipeline", "oneway", "large", "family"]))
 @click.option("-n", "--count", type=click.IntRange(10), help="Calls or messages (default: a few seconds' worth).")
 @click.option("--size", type=click.IntRange(0), help="Payload bytes (default: 200; large: 1048576).")
 @common_options
@@ -70,6 +80,7 @@ def bench_command(settings: Settings, what: str, count: int | None, size: int | 
     pipeline  echo, many calls under way: calls per second
     oneway    messages that are only sent, until all are handled
     large     echo of 1 MiB
+    family    work that keeps a process for 5 ms: three processes of a family beside one
     """
     default_count, default_size, measure = MEASUREMENTS[what]
     number, payload = count or default_count, os.urandom(default_size if size is None else size)
@@ -87,6 +98,8 @@ def _shown(name: str, value: Any) -> str:
         return seconds_text(value)
     if name == "bytesPerSecond":
         return f"{bytes_text(value)}/s"
+    if name == "timesAsFast":
+        return str(value)
     return f"{value:,.0f}" if isinstance(value, float) else str(value)
 
 
@@ -101,18 +114,24 @@ def _two_nodes(directory: str | None) -> Iterator[Node]:
     with tempfile.TemporaryDirectory(prefix="speed-bench-", dir=place) as root:
         key = os.path.join(root, "speed.key")
         write_key_file(key, (secrets.token_bytes(KEY_BYTES),))
-        server = subprocess.Popen(
-            [sys.executable, "-m", "speed.cli.bench", SERVER, CLIENT, root, key],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        try:
-            _wait_ready(server)
-            with Node(CLIENT, root=root, key=key, allow=[SERVER]) as client:
-                client.wait_for(SERVER, timeout=START_SECONDS)
-                yield client
-        finally:
-            _end(server)
+        with _server(SERVER, root, key), Node(CLIENT, root=root, key=key, allow=[SERVER]) as client:
+            client.wait_for(SERVER, timeout=START_SECONDS)
+            yield client
+
+
+@contextmanager
+def _server(name: str, root: str, key: str) -> Iterator[None]:
+    """A process that serves under this name."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "speed.cli.bench", name, CLIENT, root, key],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        _wait_ready(server)
+        yield
+    finally:
+        _end(server)
 
 
 def _wait_ready(server: subprocess.Popen[bytes]) -> None:
@@ -175,6 +194,31 @@ def _oneway(client: Node, count: int, payload: bytes) -> dict[str, Any]:
     }
 
 
+def _family(client: Node, count: int, _payload: bytes) -> dict[str, Any]:
+    key = os.path.join(client.root, "speed.key")
+    rates = []
+    with ExitStack() as servers:
+        for number in range(1, MEMBERS + 1):
+            name = f"{FAMILY}.{number}"
+            servers.enter_context(_server(name, client.root, key))
+            client.wait_for(name, timeout=START_SECONDS)
+            rates.append(_work_rate(client, count))
+    return {
+        "oneCallsPerSecond": rates[0],
+        "threeCallsPerSecond": rates[-1],
+        "timesAsFast": round(rates[-1] / rates[0], 2),
+    }
+
+
+def _work_rate(client: Node, count: int) -> float:
+    family = f"{FAMILY}.*"
+    client.call(family, "work")
+    began = time.perf_counter()
+    for future in [client.submit(family, "work", timeout=600) for _ in range(count)]:
+        future.result()
+    return count / (time.perf_counter() - began)
+
+
 def spread(times: list[float]) -> dict[str, float]:
     """p50, p99, least and largest of times in seconds."""
     ordered = sorted(times)
@@ -196,5 +240,6 @@ MEASUREMENTS: dict[str, tuple[int, int, Measure]] = {
     "pipeline": (20_000, 200, _pipeline),
     "oneway": (20_000, 200, _oneway),
     "large": (200, 1 << 20, _round_trips),
+    "family": (600, 0, _family),
 }
 """What is measured -> (count, payload bytes, how)."""

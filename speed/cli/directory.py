@@ -1,4 +1,4 @@
-"""``speed nodes``, ``services``, ``describe``, ``stats``, ``ping``, ``hosts``, ``bridge`` and ``dead``."""
+"""``speed nodes``, ``services``, ``describe``, ``hosts``, ``bridge`` and ``dead``."""
 
 from __future__ import annotations
 
@@ -167,21 +167,46 @@ def services_command(settings: Settings, node: str, timeout: float) -> None:
 @click.command("describe")
 @click.argument("node", shell_complete=complete_node)
 @click.argument("service", required=False, shell_complete=complete_service)
+@click.option("--openapi", is_flag=True, help="Print a document of OpenAPI 3.1.")
 @click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait.")
 @node_options
-def describe_command(settings: Settings, node: str, service: str | None, timeout: float) -> None:
+def describe_command(settings: Settings, node: str, service: str | None, openapi: bool, timeout: float) -> None:
     """Show what the services of NODE take and give that you may call, or SERVICE alone, by asking it.
 
-    With --json each has its parameters and its result as JSON Schema, where the service declares them.
+    With --json each has its parameters and its result as JSON Schema, where the service declares them. With --openapi
+    each is a path, /NODE/SERVICE, for tools that read that: no server of SPEED answers there.
     """
     with settings.node() as own:
         found = own.describe(node, service, timeout=timeout)
-    if settings.as_json:
+    if openapi:
+        print_value(openapi_of(node, found), True)
+    elif settings.as_json:
         print_value({"node": node, "services": [one.travelling() for one in found]}, True)
     elif not found:
         echo(f"{node} offers no service to this node.")
     else:
         print_rows(("service", "takes and gives", "summary", "is"), map(_description_row, found), empty="")
+
+
+def openapi_of(node: str, described: Iterable[Description]) -> dict[str, Any]:
+    """A document of OpenAPI 3.1: a call is a POST of its arguments."""
+    paths = {f"/{node}/{one.name}": {"post": _operation(node, one)} for one in described}
+    return {"openapi": "3.1.0", "info": {"title": node, "version": "1"}, "paths": paths}
+
+
+def _operation(node: str, one: Description) -> dict[str, Any]:
+    """Each schema keeps its own definitions: its ``$id`` is what references in it begin at."""
+
+    def content(schema: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
+        whole = {"$id": f"urn:speed:{node}:{one.name}:{what}", **(schema or {})}
+        return {"application/json": {"schema": whole}}
+
+    return {
+        "operationId": one.name,
+        "summary": one.summary,
+        "requestBody": {"required": True, "content": content(one.parameters or {"type": "object"}, "parameters")},
+        "responses": {"200": {"description": "The result.", "content": content(one.result, "result")}},
+    }
 
 
 def _description_row(one: Description) -> list[str]:
@@ -191,52 +216,33 @@ def _description_row(one: Description) -> list[str]:
     return [one.name, one.signature(), one.summary, ", ".join(marks)]
 
 
-@click.command("stats")
+@click.command("stub")
 @click.argument("node", shell_complete=complete_node)
+@click.option("--language", type=click.Choice(["python", "java", "cpp"]), default="python", show_default=True)
+@click.option("--name", "class_name", metavar="NAME", help="Of the class, maybe with a package or namespace before it.")
+@click.option("--output", type=click.Path(dir_okay=False, writable=True), metavar="FILE", help="Write it here.")
 @click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait.")
 @node_options
-def stats_command(settings: Settings, node: str, timeout: float) -> None:
-    """Show the counters of NODE, by asking it."""
+def stub_command(
+    settings: Settings, node: str, language: str, class_name: str | None, output: str | None, timeout: float
+) -> None:
+    """Write a client with types for the services of NODE that you may call, by asking it.
+
+    Python: a Protocol for `node.client`. Java: a class with records. C++: a header with structs.
+    """
+    from speed.cli.stub import CLASS_NAME, stub_of
+
+    if class_name is not None and not CLASS_NAME.fullmatch(class_name):
+        raise click.UsageError(f"--name {class_name!r} is no name of a class")
     with settings.node() as own:
-        stats = own.stats(node, timeout=timeout)
-    if settings.as_json:
-        print_value(stats, True)
+        described = own.describe(node, timeout=timeout)
+    text = stub_of(node, described, language, class_name)
+    if output is None:
+        for line in text.rstrip("\n").split("\n"):
+            echo(line)
         return
-    with answer_of(node):
-        _print_stats(node, stats)
-
-
-def _print_stats(node: str, stats: dict[str, Any]) -> None:
-    counters = dict(stats.get("counters", {}))
-    counters |= {key: value for key, value in stats.items() if isinstance(value, (int, float))}
-    print_rows(("counter", "value"), sorted(counters.items()), title=node, empty="Nothing counted yet.")
-    rows = [_service_row(name, one) for name, one in stats.get("services", {}).items()]
-    if rows:
-        print_rows(("service", "requests", "errors", "mean time", "last error"), rows)
-
-
-def _service_row(name: str, stats: dict[str, Any]) -> list[Any]:
-    mean = seconds_text(float(stats.get("averageSeconds", 0.0)))
-    return [name, stats.get("numRequests", 0), stats.get("numErrors", 0), mean, stats.get("lastError", "")]
-
-
-@click.command("ping")
-@click.argument("node", shell_complete=complete_node)
-@click.option("-n", "--count", type=click.IntRange(1), default=4, show_default=True, help="How often.")
-@click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait for each.")
-@node_options
-def ping_command(settings: Settings, node: str, count: int, timeout: float) -> None:
-    """Measure the round trip to NODE."""
-    times: list[float] = []
-    with settings.node() as own:
-        for number in range(count):
-            if number:
-                time.sleep(0.2)  # the pace of the measurement, not a wait for anything
-            times.append(own.ping(node, timeout=timeout))
-            if not settings.as_json:
-                echo(f"{node}: {seconds_text(times[-1])}")
-    if settings.as_json:
-        print_value({"node": node, "seconds": times, "min": min(times), "max": max(times)}, True)
+    with open(output, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 # ``speed hosts``: the hosts that this one is joined with, as the gateway of the root sees them.

@@ -35,9 +35,10 @@ from speed.cli.options import (
     shown_payload,
 )
 from speed.errors import InvalidArgumentsError
+from speed.wire.text import harmless
 
 if TYPE_CHECKING:
-    from speed import Message, SchemaRegistry, Topic, TopicMessage
+    from speed import Message, Progress, SchemaRegistry, Topic, TopicMessage
 
 
 # ``speed call``, ``send``, ``listen``, ``publish`` and ``subscribe``.
@@ -52,10 +53,21 @@ timeout_option = click.option("--timeout", type=SECONDS, default=30.0, show_defa
 @click.option(
     "--json-args", "file", type=click.File("rb"), metavar="FILE", help="Arguments as one JSON object; - is stdin."
 )
+@click.option("--stream", "streams", is_flag=True, help="SERVICE gives many items: print each as a line of JSON.")
+@click.option(
+    "--progress/--no-progress", default=None, help="Show how far SERVICE says it is; without either, on a terminal."
+)
 @timeout_option
 @node_options
 def call_command(
-    settings: Settings, node: str, service: str, arguments: tuple[str, ...], file: Any, timeout: float
+    settings: Settings,
+    node: str,
+    service: str,
+    arguments: tuple[str, ...],
+    file: Any,
+    streams: bool,
+    progress: bool | None,
+    timeout: float,
 ) -> None:
     """Call SERVICE of NODE and print the result.
 
@@ -67,12 +79,26 @@ def call_command(
     parsed = parse_arguments(arguments)
     with settings.node() as own:
         values |= parsed | declared_arguments(own, node, service, arguments, timeout)
+        show = _show_progress if (sys.stderr.isatty() if progress is None else progress) else None
         try:
-            result = own.call(node, service, values, timeout=timeout)
+            if streams:
+                for item in own.stream(node, service, values, idle_timeout=timeout, on_progress=show):
+                    echo_json(item)
+                return
+            result = own.call(node, service, values, timeout=timeout, on_progress=show)
         except InvalidArgumentsError as error:
             error.args = (f"{error}{_how_to_quote(error, arguments)}",)
             raise
     print_value(result, settings.as_json)
+
+
+def _show_progress(progress: Progress) -> None:
+    """One line that is written anew; a note of another node is shown as text only."""
+    done, total, note = progress
+    share = min(1.0, done / total) if total else None
+    bar = f"{done:g}" if share is None else f"[{'#' * int(share * 30):30}] {share:4.0%}"
+    is_over = share is not None and share >= 1
+    click.echo(f"\r{bar} {harmless(note)[:40]:40}", err=True, nl=is_over)
 
 
 def _how_to_quote(error: InvalidArgumentsError, words: Iterable[str]) -> str:

@@ -1,27 +1,35 @@
-"""Calls that wait for an answer (rule S-7), and what answers mean for a caller (S-8, S-12, S-19, S-21)."""
+"""Calls that wait for an answer (rule S-7), what answers mean (S-8, S-12, S-19, S-21), and who is called (S-30)."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from speed.core import texts
+from speed.core.access import granted
+from speed.core.scheduler import TIMES
 from speed.errors import (
     CALL_ERRORS,
+    AccessDeniedError,
     ApplicationError,
     CallError,
     ConfigurationError,
     Execution,
     InternalError,
     NodeLeftError,
+    NodeStartingError,
+    ServiceNotFoundError,
     SpeedError,
+    UnknownNodeError,
     WireError,
     fresh,
 )
+from speed.wire import names
 from speed.wire.cursor import Cursor
 from speed.wire.entry import Entry
 from speed.wire.limits import MAX_KEPT_REQUEST_BYTES, MAX_UNFINISHED
@@ -201,6 +209,73 @@ def raised(error: SpeedError, execution: Execution | None) -> SpeedError:
     return again
 
 
+# Groups: which node of a family is called next, and when another one is (S-30).
+
+_PASSED_ON = (UnknownNodeError, NodeLeftError, NodeStartingError, ServiceNotFoundError, AccessDeniedError)
+"""With these another member may take what this one did not begin."""
+
+
+class Member(NamedTuple):
+    """One process of a node."""
+
+    name: str
+    generation: int
+
+
+def member_of(entry: Entry) -> Member:
+    return Member(entry.name, entry.generation)
+
+
+def members(entries: Iterable[Entry], family: str) -> list[Entry]:
+    """The entries of a family."""
+    return [entry for entry in entries if names.matches(family, entry.name)]
+
+
+def candidates(group: Iterable[Entry], caller: str, tried: Container[Member] = ()) -> list[Entry]:
+    """The members that may be asked: those that allow ``caller``, without those that it has tried."""
+    return [one for one in group if granted(one, caller) and member_of(one) not in tried]
+
+
+def choose(able: Sequence[str], under_way: Mapping[str, int], last: str, key: str | None = None) -> str:
+    """Which of these names is asked: with the fewest calls under way, of equals the one whose turn it is.
+
+    That is the next one by name behind ``last``, which was asked before. With a ``key`` it is always the same one, as
+    long as it is there.
+    """
+    if key is not None:
+        return max(able, key=lambda name: _weight(name, key))
+    return min(able, key=lambda name: (under_way.get(name, 0), name <= last, name))
+
+
+def _weight(name: str, key: str) -> bytes:
+    """By rendezvous: when one of n members comes or goes, one key of n moves, to it or from it."""
+    return sha256(name.encode() + b"\0" + key.encode("utf-8", "surrogatepass")).digest()
+
+
+def passes_on(error: BaseException) -> bool:
+    """Whether another member may be asked after ``error``: this one began nothing, and another may take it."""
+    return isinstance(error, _PASSED_ON) and error.execution is Execution.NOT_BEGUN
+
+
+def difference(described: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
+    """What differs between the services that members, by name, describe; empty where nothing does."""
+    (first, known), *others = ((name, {one["name"]: one for one in each}) for name, each in described.items())
+    for name, theirs in others:
+        for service in sorted(known.keys() | theirs.keys()):
+            text = _service_difference(known.get(service), theirs.get(service))
+            if text:
+                return f"{first!r} and {name!r} differ: {service!r} {text}"
+    return ""
+
+
+def _service_difference(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> str:
+    if one is None or other is None:
+        return "is a service of one of them alone"
+    if one["version"] != other["version"]:
+        return f"has version {one['version']!r} and {other['version']!r}"
+    return "" if one == other else "is not described alike"
+
+
 # What a peer may say of itself when it is asked: checked before a program sees it (S-12).
 
 Check = Callable[[Any], bool]
@@ -233,12 +308,24 @@ def _is_counters(value: Any) -> bool:
     return type(value) is dict and all(type(name) is str and _is_whole(one) for name, one in value.items())
 
 
+def _is_times(value: Any) -> bool:
+    return type(value) is list and len(value) == TIMES and all(map(_is_whole, value))
+
+
+def _optional(check: Check) -> Check:
+    """What older nodes do not tell."""
+    return lambda value: value is None or check(value)
+
+
 _SERVICE: dict[str, Check] = {
     "numRequests": _is_whole,
     "numErrors": _is_whole,
     "lastError": _is_text,
     "processingSeconds": _is_number,
     "averageSeconds": _is_number,
+    "numTimedOut": _optional(_is_whole),
+    "queueTimes": _optional(_is_times),
+    "runTimes": _optional(_is_times),
 }
 
 
@@ -287,6 +374,12 @@ _ANSWERS: dict[str, dict[str, Check]] = {
         "uptimeSeconds": _is_time,
         "pendingCalls": _is_whole,
         "lanes": _is_whole,
+        "queuedRequests": _optional(_is_whole),
+        "runningRequests": _optional(_is_whole),
+        "queuedMessages": _optional(_is_whole),
+        "workers": _optional(_is_whole),
+        "refusedSenders": _optional(_is_counters),
+        "refusedBy": _optional(_is_counters),
         "counters": _is_counters,
         "services": _is_services,
     },

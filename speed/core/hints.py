@@ -19,6 +19,8 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from speed.core.readers import ANYTHING, Hint, Misfit, RecordMember, Schema, built, fit, record_reader
+from speed.core.readers import each as each_of
 from speed.errors import ConfigurationError, InvalidNameError
 from speed.wire.column import Column
 from speed.wire.limits import CALL_TIMEOUT_SECONDS
@@ -27,9 +29,6 @@ from speed.wire.value import ARRAY_TYPES, FORMS, Form, member_form, read_array
 
 _LISTS = frozenset({list, tuple})
 _MAPS = frozenset({dict})
-Schema = Mapping[str, Any]
-"""JSON Schema of the form in which a value travels."""
-_ANY: Schema = {}
 _SIMPLE: dict[Any, tuple[frozenset[type], Schema]] = {
     int: (frozenset({int}), {"type": "integer"}),
     float: (frozenset({float, int}), {"type": "number"}),
@@ -61,47 +60,6 @@ _POSSIBLE = (
 )
 _MAX_CHOICES = 8
 """Members of an enumeration that an error names."""
-
-
-class Misfit(Exception):
-    """Why a value does not fit: where inside it (``[3].price``), what was expected there, and what came."""
-
-    def __init__(self, where: str, expected: str, given: str, *, refused: bool = False) -> None:
-        """``refused``: it has the right form, and the program's own type does not take it."""
-        super().__init__(where, expected, given)
-        self.where, self.expected, self.given, self.refused = where, expected, given, refused
-
-    def below(self, step: str) -> Misfit:
-        """The same, seen from what holds the value."""
-        self.where = step + self.where
-        return self
-
-    def text(self, what: str) -> str:
-        """For people; ``what`` names the value."""
-        if self.refused:
-            return f"{what}{self.where} is no {self.expected} ({self.given})"
-        return f"{what}{self.where} must be {self.expected}, not {self.given}"
-
-
-class Hint(NamedTuple):
-    """The check of one hint: the exact types that fit (None: any), and what reads a value if that is not all.
-
-    ``read`` gives what is asked for, which is often the value itself; it raises Misfit.
-    """
-
-    label: str
-    kinds: frozenset[type] | None
-    read: Callable[[Any], Any] | None = None
-    schema: Schema = _ANY
-
-    def take(self, value: Any) -> Any:
-        """What the hint asks for. Raises Misfit."""
-        if self.kinds is not None and type(value) not in self.kinds:
-            raise Misfit("", self.label, type_name(value))
-        return value if self.read is None else self.read(value)
-
-
-ANYTHING = Hint("Any", None)
 
 
 Types = Mapping[Any, frozenset[type]]
@@ -284,32 +242,26 @@ class _Member(NamedTuple):
 
 
 def _record(kind: Any, known: Known) -> Hint:
-    """A dataclass, a TypedDict or a Struct, of a map. Members that it has no field for are ignored, like unknown
-    fields of a message."""
-    wanted = _members_of(kind)
-    hints: dict[str, tuple[str, Hint]] = {}
-    required = [one.key for one in wanted if one.is_required]
-    make = dict if typing.is_typeddict(kind) else kind
-
-    def read(value: Any) -> Any:
-        for name in required:
-            if name not in value:
-                raise Misfit("", f"a map with {name!r}", "one without it")
-        members = {}
-        for key, (name, hint) in hints.items():
-            if key in value:
-                try:
-                    members[name] = hint.take(value[key])
-                except Misfit as misfit:
-                    raise misfit.below(f".{key}") from None
-        return _built(kind.__name__, lambda: make(**members))
-
+    """A dataclass, a TypedDict or a Struct, of a map."""
     name = known.name_of(kind)
-    known.records[kind] = Hint(kind.__name__, _MAPS, read, {"$ref": "#/$defs/" + name})
-    for one in wanted:
-        hints[one.key] = one.name, compile_hint(one.hint, f"{kind.__name__}.{one.name}", known=known)
-    properties = {key: hint.schema for key, (_, hint) in hints.items()}
+    schema = {"$ref": "#/$defs/" + name}
+    made: list[Callable[[Any], Any]] = []
+
+    def later(value: Any) -> Any:
+        return made[0](value)
+
+    known.records[kind] = Hint(kind.__name__, _MAPS, later, schema)  # for one that holds its own kind
+    members = [
+        RecordMember(
+            one.name, one.key, compile_hint(one.hint, f"{kind.__name__}.{one.name}", known=known), one.is_required
+        )
+        for one in _members_of(kind)
+    ]
+    made.append(record_reader(kind.__name__, None if typing.is_typeddict(kind) else kind, members))
+    properties = {one.key: one.hint.schema for one in members}
+    required = [one.key for one in members if one.is_required]
     known.definitions[name] = {"type": "object", "properties": properties, "required": required}
+    known.records[kind] = Hint(kind.__name__, _MAPS, made[0], schema)
     return known.records[kind]
 
 
@@ -336,13 +288,6 @@ def _hints_of(kind: Any) -> dict[str, Any]:
         raise ConfigurationError(f"the type hints of {kind.__name__} cannot be read ({error})") from None
 
 
-def _built(label: str, make: Callable[[], Any]) -> Any:
-    try:
-        return make()
-    except Exception as error:  # what a type of the program raises for values that it does not take
-        raise Misfit("", label, type(error).__name__, refused=True) from None
-
-
 def _named_tuple(kind: Any, known: Known) -> Hint:
     """Of a list, as tuples are; fields at its end may be missing where they have defaults."""
     written = _hints_of(kind)
@@ -353,7 +298,7 @@ def _named_tuple(kind: Any, known: Known) -> Hint:
 
     def read(value: Any) -> Any:
         values = whole.take(value)
-        return _built(kind.__name__, lambda: kind(*values))
+        return built(kind.__name__, lambda: kind(*values))
 
     known.records[kind] = whole._replace(read=read)
     return known.records[kind]
@@ -438,7 +383,9 @@ def _collection(label: str, item: Hint, make: Callable[[Any], Any] | None) -> Hi
         return Hint(label, _LISTS, None, schema)
 
     def read(value: Any) -> Any:
-        items = list(value) if item == ANYTHING else _each(item, value)
+        if make is None and fit(item, value):
+            return value
+        items = list(value) if item == ANYTHING else each_of(item, value)
         if make is None:
             return items if any(map(operator.is_not, items, value)) else value
         if not is_set:
@@ -452,16 +399,6 @@ def _collection(label: str, item: Hint, make: Callable[[Any], Any] | None) -> Hi
         return made
 
     return Hint(label, _LISTS, read, {**schema, "uniqueItems": True} if is_set else schema)
-
-
-def _each(item: Hint, values: Any) -> list[Any]:
-    taken = []
-    for place, one in enumerate(values):
-        try:
-            taken.append(item.take(one))
-        except Misfit as misfit:
-            raise misfit.below(f"[{place}]") from None
-    return taken
 
 
 def _map(label: str, key: Hint, item: Hint) -> Hint:

@@ -262,7 +262,7 @@ class Token:
         """The number of the slot that its payload lies in; 0 for none."""
 
 
-class Progress:
+class LaneProgress:
     """Keeps the unfinished envelopes of one lane in order and yields the cursor to commit.
 
     Sequences must be passed to ``dispatched`` in rising order, those of a predecessor's cursor first.

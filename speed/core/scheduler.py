@@ -7,11 +7,12 @@ three replay ``vectors/scheduling.json``. The runtime owns the lock around it an
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from heapq import heapify, heappop, heappush
 from itertools import count
+from math import inf
 from typing import Any
 
 from speed.wire.limits import MAX_BLOCKED_WORKERS, UNCLAIMED_EVENT_SECONDS
@@ -338,6 +339,16 @@ class Scheduler:
         if not waiting:
             del self._unclaimed[work.sender]
 
+    def load(self) -> dict[str, int]:
+        """What waits and what runs: requests, and messages that nobody handles yet."""
+        waiting = sum(map(len, self._requests.values()))
+        messages = sum(map(len, self._queues.values())) + sum(map(len, self._unclaimed.values())) + len(self._back_off)
+        return {
+            "queuedRequests": waiting,
+            "runningRequests": len(self._accepted) - waiting,
+            "queuedMessages": messages,
+        }
+
     # --- withdrawal, departure, time ---
 
     def withdraw(self, sender: str, key: Hashable) -> Work | None:
@@ -426,3 +437,28 @@ def _awaits(work: Work) -> bool:
     """Whether the deadline of ``work`` still means something."""
     at_work = work.state in (WorkState.WAITING, WorkState.RUNNING, WorkState.BLOCKED)
     return work.state is WorkState.UNCLAIMED or (work.kind is Kind.REQUEST and at_work and not work.is_overdue)
+
+
+# How long things took, as counts of spans: the first counts those below 64 µs, each that follows those of up to twice
+# as long, the last whatever is longer (S-14).
+
+TIMES = 24
+_SHORTEST_SECONDS = 64e-6
+TIME_BOUNDS_SECONDS = tuple(_SHORTEST_SECONDS * (1 << place) for place in range(TIMES - 1))
+"""The end of each span but the last."""
+
+
+def time_place(seconds: float) -> int:
+    """Where among the counts a span of ``seconds`` is counted."""
+    return min(int(max(0.0, seconds) / _SHORTEST_SECONDS).bit_length(), TIMES - 1)
+
+
+def time_quantile(counts: Sequence[int], share: float) -> float:
+    """Seconds that ``share`` of what was counted stayed below, at most; 0.0 where nothing was counted."""
+    wanted = share * sum(counts)
+    seen = 0
+    for place, number in enumerate(counts):
+        seen += number
+        if number and seen >= wanted:
+            return TIME_BOUNDS_SECONDS[place] if place < len(TIME_BOUNDS_SECONDS) else inf
+    return 0.0

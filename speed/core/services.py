@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from speed.core.access import AccessPolicy
 from speed.core.calls import checked_code, is_code
-from speed.core.hints import Hint, Misfit, compile_hint
+from speed.core.hints import compile_hint
 from speed.core.log import logger
+from speed.core.readers import Hint, Misfit
 from speed.core.signatures import Parameters, brief, compile_parameters, summary_of, travelling
 from speed.errors import (
     CALL_ERRORS,
@@ -36,6 +37,7 @@ from speed.errors import (
 from speed.wire import names
 from speed.wire.column import Column
 from speed.wire.limits import MAX_ERROR_CHARACTERS, MAX_SUMMARY_CHARACTERS
+from speed.wire.spc import StreamOffer
 from speed.wire.text import describe, type_name
 from speed.wire.value import pack
 
@@ -43,6 +45,7 @@ log = logger("speed.spc")
 
 _RUNNING = {"phase": "running"}
 _MISSING: Any = object()
+_MAX_AMOUNT = 1 << 63
 
 
 class Cancellation(Protocol):
@@ -74,6 +77,8 @@ class Request(NamedTuple):
         traceparent: the caller's trace, as a W3C ``traceparent``.
         redelivered: whether an earlier process may have begun it; only services registered as ``idempotent`` see that.
         cancellation: is set once the caller has withdrawn the call, or is gone, or the deadline has passed.
+        items: what the caller sends, item by item, to a service that takes it (an iterator); else None.
+        channel: of the node's own.
     """
 
     service: str
@@ -84,6 +89,8 @@ class Request(NamedTuple):
     traceparent: str | None = None
     redelivered: bool = False
     cancellation: Cancellation = _Never()
+    items: Any = None
+    channel: Any = None
 
     @property
     def cancelled(self) -> bool:
@@ -98,6 +105,18 @@ class Request(NamedTuple):
         if len(set(rows.values())) > 1:
             raise InvalidArgumentsError(f"{self.service}: columns of different lengths: {rows}", {"rows": rows})
         return batch
+
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """Tell a caller that wants to know (``on_progress``) how far this is; costs next to nothing if none does.
+
+        ``done`` and ``total`` are of one unit, from 0; of ``note`` 200 characters travel. Thread-safe. It never waits,
+        and may be lost: the caller gets the newest, some twenty a second. Raises ConfigurationError for other numbers.
+        """
+        for name, amount in (("done", done), ("total", total)):
+            if not (amount is None and name == "total") and not (_is(amount, float) and 0 <= amount < _MAX_AMOUNT):  # type: ignore[operator]
+                raise ConfigurationError(f"{name} of progress is {amount!r}: use a number from 0")
+        if self.channel is not None and self.channel.wants_progress:
+            self.channel.report(done, total, str(note))
 
     def get(self, name: str, kind: type | tuple[type, ...] | None = None, default: Any = _MISSING) -> Any:
         """Argument ``name``, checked to be of ``kind``; ``default`` when absent. Raises InvalidArgumentsError."""
@@ -207,10 +226,11 @@ class FunctionService:
 
     def invoke(self, request: Request) -> Any:
         """Check and call. Raises InvalidArgumentsError naming the parameter, else whatever the function raises."""
-        injected = self._parameters.request_parameter
-        if injected is None:
-            return self.call(request.arguments)
-        return self._function(**self._parameters.taken(request.arguments), **{injected: request})
+        injected, items = self._parameters.request_parameter, self._parameters.items
+        given: dict[str, Any] = {} if injected is None else {injected: request}
+        if items is not None:
+            given[items.name] = request.items
+        return self._function(**self._parameters.taken(request.arguments), **given)
 
     def call(self, arguments: Mapping[str, Any]) -> Any:
         """The same for a function that does not ask for the request."""
@@ -378,6 +398,13 @@ class ServiceRegistry:
         return row
 
 
+def check_streaming(found: Registered, name: str, offer: StreamOffer) -> Response | None:
+    """The refusal of a stream by a service that has none (S-27)."""
+    if found.description["streaming"] or not (offer.wants_items or offer.sends):
+        return None
+    return Response.error("INVALID_ARGUMENTS", f"{name} gives and takes no items: call it by `node.call`")
+
+
 def describe_service(name: str, service: Any, how: ServiceOptions) -> Mapping[str, Any]:
     """What others are told of a service (S-26)."""
     inner = getattr(service, "described", service)
@@ -387,11 +414,19 @@ def describe_service(name: str, service: Any, how: ServiceOptions) -> Mapping[st
         "name": name,
         "summary": summary_of(inner.function if isinstance(inner, FunctionService) else type(inner)),
         "version": how.version[:MAX_SUMMARY_CHARACTERS],
-        "streaming": False,
+        "streaming": getattr(service, "streams", False),
         "idempotent": how.idempotent,
         "columns": getattr(service, "takes_columns", any(Column in (one.kinds or ()) for one in hints.values())),
     }
     return travelling(described, parameters)
+
+
+def is_generator(given: Any) -> bool:
+    """Whether a function, or what can be called, gives one item after the other."""
+    while isinstance(given, functools.partial):
+        given = given.func
+    kinds = (given, getattr(type(given), "__call__", None))  # noqa: B004
+    return any(inspect.isgeneratorfunction(kind) or inspect.isasyncgenfunction(kind) for kind in kinds)
 
 
 def run(service: Service, request: Request) -> Response:
@@ -426,23 +461,23 @@ def is_cancellation(error: BaseException) -> bool:
     return isinstance(error, CallWithdrawnError) or type(error).__name__ == "CancelledError"
 
 
-def result_reader(returns: Any) -> Callable[[Any], Any]:
+def result_reader(returns: Any, what: str = "its result") -> Callable[[Any], Any]:
     """What reads a result as ``returns``; it raises WireError. ConfigurationError for what nobody can check."""
     try:
-        return _result_reader(returns)
+        return _result_reader(returns, what)
     except TypeError:  # unhashable
-        return _result_reader.__wrapped__(returns)
+        return _result_reader.__wrapped__(returns, what)
 
 
 @functools.lru_cache(maxsize=256)
-def _result_reader(returns: Any) -> Callable[[Any], Any]:
+def _result_reader(returns: Any, what: str) -> Callable[[Any], Any]:
     hint = compile_hint(returns, "returns")
 
     def read(result: Any) -> Any:
         try:
             return hint.take(result)
         except Misfit as misfit:
-            error = WireError("BAD_PAYLOAD", f"the call ran, but {misfit.text('its result')}")
+            error = WireError("BAD_PAYLOAD", f"the call ran, but {misfit.text(what)}")
             error.execution = Execution.RAN
             raise error from None
 

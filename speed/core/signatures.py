@@ -6,10 +6,12 @@ import functools
 import inspect
 import types
 import typing
+from collections import abc
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from speed.core.hints import ANYTHING, Hint, Known, Misfit, Schema, compile_hint
+from speed.core.hints import Known, compile_hint
+from speed.core.readers import ANYTHING, Hint, Misfit, Schema
 from speed.errors import ConfigurationError, InvalidArgumentsError, ServiceNotFoundError, UnserialisableError
 from speed.wire.column import Column
 from speed.wire.limits import MAX_DESCRIPTION_BYTES, MAX_SUMMARY_CHARACTERS
@@ -37,6 +39,8 @@ class Parameters(NamedTuple):
     """The parameters that ask for a view of bytes."""
     schema: Schema
     result: Schema
+    items: ItemsParameter | None = None
+    """The parameter that takes the items of a stream."""
 
     def taken(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the function gets for ``arguments``.
@@ -64,7 +68,8 @@ class Parameters(NamedTuple):
         return arguments if made is None else made
 
     def _of_rest(self, name: str) -> Hint:
-        if self.rest is None or name == self.request_parameter:
+        is_items = self.items is not None and name == self.items.name
+        if self.rest is None or name == self.request_parameter or is_items:
             raise InvalidArgumentsError(
                 f"{self.service}: unknown argument {name!r}; expected {self.signature}", {"argument": name}
             )
@@ -78,6 +83,15 @@ class Parameters(NamedTuple):
         if misfit.where:
             details["path"] = f"{name}{misfit.where}"
         return InvalidArgumentsError(f"{self.service}: {text}", details)
+
+
+class ItemsParameter(NamedTuple):
+    """A parameter that takes what a caller sends, item by item: an ``Iterator``, or an ``AsyncIterator``."""
+
+    name: str
+    hint: Hint
+    """Of each item."""
+    is_awaited: bool
 
 
 def compile_parameters(
@@ -97,6 +111,7 @@ def compile_parameters(
     rest: Hint | None = None
     hints: dict[str, Hint] = {}
     required: set[str] = set()
+    items: ItemsParameter | None = None
     known = Known(also)
     for name, parameter in signature.parameters.items():
         what = f"service {service!r}: parameter {name!r}"
@@ -108,6 +123,12 @@ def compile_parameters(
         if written is request_type:
             wanted = name
             continue
+        if (kind := _streamed(written, _TAKEN)) is not None:
+            if items is not None:
+                raise ConfigurationError(f"{what} takes items, as {items.name!r} does: one parameter can")
+            item = ANYTHING if kind.item is None else compile_hint(kind.item, what, known=known)
+            items = ItemsParameter(name, item, kind.is_awaited)
+            continue
         hint = _UNHINTED if written is parameter.empty else compile_hint(written, what, known=known)
         if parameter.kind is parameter.VAR_KEYWORD:
             rest = hint
@@ -118,7 +139,29 @@ def compile_parameters(
     viewed = tuple(name for name, hint in hints.items() if memoryview in (hint.kinds or ()))
     schema = _schema(hints, sorted(required), rest, known)
     result = _result_schema(signature, names)
-    return Parameters(service, hints, frozenset(required), rest, wanted, str(signature), viewed, schema, result)
+    required_names = frozenset(required)
+    return Parameters(service, hints, required_names, rest, wanted, str(signature), viewed, schema, result, items)
+
+
+class _Streamed(NamedTuple):
+    item: Any
+    is_awaited: bool
+
+
+_TAKEN = {abc.Iterator: False, abc.AsyncIterator: True}
+_GIVEN = {**_TAKEN, abc.Iterable: False, abc.Generator: False, abc.AsyncIterable: True, abc.AsyncGenerator: True}
+"""Hints of what travels item by item, and whether it is awaited."""
+
+
+def _streamed(hint: Any, kinds: Mapping[Any, bool]) -> _Streamed | None:
+    """The item of a hint that stands for many; None for any other."""
+    origin = typing.get_origin(hint) or hint
+    try:
+        is_awaited = kinds.get(origin)
+    except TypeError:  # unhashable
+        return None
+    arguments = typing.get_args(hint)
+    return None if is_awaited is None else _Streamed(arguments[0] if arguments else None, is_awaited)
 
 
 def _schema(hints: Mapping[str, Hint], required: list[str], rest: Hint | None, known: Known) -> Schema:
@@ -139,7 +182,10 @@ def _result_schema(signature: inspect.Signature, names: dict[str, Any]) -> Schem
     known = Known()
     try:
         holder = types.SimpleNamespace(__annotations__={"return": signature.return_annotation})
-        schema = compile_hint(typing.get_type_hints(holder, names)["return"], "the result", known=known).schema
+        hint = typing.get_type_hints(holder, names)["return"]
+        if (kind := _streamed(hint, _GIVEN)) is not None:
+            hint = Any if kind.item is None else kind.item
+        schema = compile_hint(hint, "the result", known=known).schema
     except Exception:  # annotations run the user's code; what a result is made of is not checked
         return {}
     return {**schema, "$defs": known.definitions} if known.definitions else schema
@@ -191,7 +237,7 @@ class Description(NamedTuple):
         version: the service's own, maybe empty.
         parameters: JSON Schema of the arguments together; None where the service does not declare them.
         result: JSON Schema of the result; None where it is not declared.
-        streaming: False in this version.
+        streaming: whether it gives many items or takes some: ``node.stream`` calls it, and ``result`` is of one item.
         idempotent: whether a call may run again after a crash.
         columns: whether it takes columns, one value for each row.
     """

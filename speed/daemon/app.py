@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from speed import Node
 from speed.bridges.running import Bridging, Events
-from speed.daemon.child import Groups, Surroundings
+from speed.daemon.child import Forwarded, Groups, LogFile, Surroundings, open_log
 from speed.daemon.config import Config, LogSettings, TopicSettings, TopicsSettings
-from speed.daemon.control import Health, ServiceNotifier, Trouble, checked_name, opened_control
+from speed.daemon.control import Health, ServiceNotifier, Trouble, checked_count, checked_name, opened_control
 from speed.daemon.host import change_grants, load_service
 from speed.daemon.hosting import Hosting, MessageKeyRotation, Recording, Resealing, opened_gateway
-from speed.daemon.log import Forwarded, LogFile, open_log
 from speed.daemon.supervisor import Supervisor
 from speed.daemon.surroundings_check import key_path, sound_config
 from speed.errors import ConfigurationError, LeaseLostError, RootError, SpeedError, StorageError
@@ -117,6 +116,7 @@ class Daemon:
             "reload": self._reload_now,
             "stop": self._stop_now,
             "restart": self._restart_named,
+            "scale": self._scale_named,
         }
         self._control = opened_control(node.root, self._answer, log)
         self._stop_signals = 0
@@ -409,15 +409,18 @@ class Daemon:
         self._stop("speedd stop")
 
     def _restart_named(self, request: dict[str, Any]) -> dict[str, Any]:
-        name = checked_name(request)
-        process = self._supervisor.named(name)
-        if process is None:
-            known = ", ".join(one.settings.name for one in self._supervisor.processes) or "none"
-            raise ConfigurationError(f"speedd has no process {name!r}; it has {known}")
+        self._check_going_on()
+        return {"starts": self._supervisor.restart(checked_name(request))}
+
+    def _scale_named(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._check_going_on()
+        processes = self._supervisor.scale(name := checked_name(request), count := checked_count(request))
+        self._log.info("scaled", process=name, count=count)
+        return {"processes": processes}
+
+    def _check_going_on(self) -> None:
         if self._stop_signals:
             raise ConfigurationError("speedd is ending")
-        process.start_again()
-        return {"starts": process.starts}
 
 
 def _bridge_trouble(name: str, why: str) -> Trouble:

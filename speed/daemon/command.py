@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from speed import __version__
-from speed.daemon.config import Config, Mistake
+from speed.daemon.config import MOST_INSTANCES, Config, Mistake
 from speed.daemon.control import ASK_SECONDS, ask
 from speed.daemon.guardian import LOOK_SECONDS
 from speed.errors import ConfigurationError, SpeedError, exit_status
@@ -141,6 +141,27 @@ def restart(file: Path, name: str, timeout_seconds: float) -> None:
     raise SpeedError(f"process {name!r} does not serve after {timeout_seconds:g} s; it is {process['state']}")
 
 
+@speedd.command()
+@config_option
+@click.option("--timeout", "timeout_seconds", type=float, default=60.0, show_default=True, help="Seconds to wait for.")
+@click.argument("name")
+@click.argument("count", type=click.IntRange(0, MOST_INSTANCES))
+def scale(file: Path, name: str, count: int, timeout_seconds: float) -> None:
+    """Have COUNT of the process NAME run, and wait until they serve.
+
+    Those beyond are asked to end. It lasts until the next reload. NAME has a count in the configuration.
+    """
+    wanted = set(_answer_of(file, {"do": "scale", "name": name, "count": count})["processes"])
+    ends = time.monotonic() + timeout_seconds
+    while time.monotonic() < ends:
+        states = {one["name"]: one["state"] for one in _answer_of(file, {"do": "status"})["processes"]}
+        missing = sorted(one for one in wanted if states.get(one) != "running")
+        if not missing:
+            return
+        time.sleep(LOOK_SECONDS)
+    raise SpeedError(f"after {timeout_seconds:g} s these do not serve: {', '.join(missing)}")
+
+
 def _answer_of(file: Path, request: dict[str, Any], timeout_seconds: float = ASK_SECONDS) -> dict[str, Any]:
     """What the speedd of a configuration answers."""
     found = ask(_root_of(file), request, timeout_seconds)
@@ -167,7 +188,8 @@ def _root_of(file: Path) -> str:
 def _summary(config: Config) -> str:
     return (
         f"{config.path}: no mistakes. Node {config.node.name!r}, "
-        f"services: {len(config.services)}, processes: {len(config.processes)}{_journal_summary(config)}."
+        f"services: {len(config.services)}, "
+        f"processes: {sum(len(one.instances()) for one in config.processes)}{_journal_summary(config)}."
     )
 
 

@@ -6,7 +6,7 @@ Relative paths are relative to the directory of the configuration file.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from speed.bridges import BridgeSettings
@@ -22,6 +22,7 @@ RESTART_POLICIES = ("always", "on-failure", "never")
 DURABILITIES = CHOICES["durability"]
 KEEPS = ("all", "unacknowledged", "latest")
 BACKLOGS = ("drop-oldest", "refuse")
+MOST_INSTANCES = 256
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -182,6 +183,9 @@ class ProcessSettings:
 
     name: str
     """Name of the process and of its node."""
+    count: int | None = None
+    """How many of it run side by side, each with a node of its own, ``NAME.1``, ``NAME.2`` and so on, which callers
+    call as ``NAME.*``; without it one, whose node is ``NAME``. ``speedd scale`` changes it until a reload."""
     entry: str | None = None
     """Python code that registers services on the node, as ``package.module:function``."""
     command: tuple[str, ...] = ()
@@ -197,6 +201,12 @@ class ProcessSettings:
     """How long the process may take until its node serves; then it hangs, is ended, and is started again."""
     stop_timeout_seconds: float = 10.0
     """How long the process may take to end after SIGTERM before it is killed."""
+
+    def instances(self) -> tuple[ProcessSettings, ...]:
+        """What runs: itself, or as many as it counts."""
+        if self.count is None:
+            return (self,)
+        return tuple(replace(self, name=f"{self.name}.{number}", count=None) for number in range(1, self.count + 1))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from speed.daemon.config import (
     DURABILITIES,
     KEEPS,
     LOG_LEVELS,
+    MOST_INSTANCES,
     RESTART_POLICIES,
     Config,
     DaemonNodeSettings,
@@ -239,6 +240,7 @@ class _Reader:
             "service": {"name": as_name(names.check_service_name), "entry": as_entry, "allow": grants},
             "process": {
                 "name": as_name(names.check_node_name),
+                "count": as_whole(0, MOST_INSTANCES),
                 "entry": as_entry,
                 "command": as_command,
                 "allow": grants,
@@ -333,6 +335,16 @@ class _Reader:
         self._refuse_repeated("process", found["process"], taken)
         for number, process in enumerate(found["process"]):
             self._check_program(number, process)
+            self._check_instances(number, process, taken)
+
+    def _check_instances(self, number: int, process: dict[str, Any], taken: dict[str, str]) -> None:
+        """The nodes of a process that is counted have names of their own."""
+        for instance in range(1, 1 + (process.get("count") or 0)):
+            name = f"{process.get('name', '')}.{instance}"
+            if name in taken or not names.is_node_name(name):
+                what = f"the node {name!r} of the process has the name of another one, or too long a name"
+                self._report(("process", number, "count"), what, "choose another name for one of them")
+                return
 
     def _check_journal(self, journal: dict[str, Any], taken: dict[str, str]) -> None:
         """The journal's nodes need names of their own, and senders."""

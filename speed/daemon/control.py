@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from speed.daemon.config import MOST_INSTANCES
 from speed.errors import ConfigurationError, RootError
 from speed.wire import names
 
@@ -187,6 +188,14 @@ def checked_name(request: dict[str, Any]) -> str:
     if not isinstance(name, str):
         raise ConfigurationError("the request names no process")
     return name
+
+
+def checked_count(request: dict[str, Any]) -> int:
+    """How many a request asks for. Raises ConfigurationError."""
+    count = request.get("count")
+    if type(count) is not int or not 0 <= count <= MOST_INSTANCES:
+        raise ConfigurationError(f"a process runs 0 to {MOST_INSTANCES} times")
+    return count
 
 
 # The systemd notification protocol (sd_notify), without libsystemd.

@@ -17,6 +17,7 @@ from speed.daemon.config import ProcessSettings
 from speed.daemon.control import Trouble
 from speed.daemon.guardian import LOOK_SECONDS
 from speed.daemon.host import Record
+from speed.errors import ConfigurationError
 
 # The life of a supervised process as one table, and its restart pauses. No I/O, no clock.
 
@@ -390,7 +391,8 @@ class Supervisor:
         clock: Callable[[], float],
     ) -> None:
         self._made = partial(Supervised, around=around, groups=groups, log=log, printed=printed, clock=clock)
-        self.processes = [self._made(one) for one in settings]
+        self._settings = list(settings)
+        self.processes = [self._made(one) for each in self._settings for one in each.instances()]
         self._leaving: list[Supervised] = []
         """Those that a reload took out, until they have ended."""
         self._clock = clock
@@ -403,6 +405,35 @@ class Supervisor:
 
     def take_over(self, settings: Sequence[ProcessSettings]) -> None:
         """The processes of a reloaded configuration: new ones start, removed ones stop, changed ones start again."""
+        self._settings = list(settings)
+        self._become([one for each in settings for one in each.instances()])
+
+    def scale(self, name: str, count: int) -> list[str]:
+        """Have so many of a process run until the next reload; their names. Raises ConfigurationError."""
+        found = next((one for one in self._settings if one.name == name), None)
+        if found is None or found.count is None:
+            known = ", ".join(one.name for one in self._settings if one.count is not None) or "none"
+            raise ConfigurationError(f"speedd has no process {name!r} with a count; those that have one: {known}")
+        scaled = replace(found, count=count)
+        names = [one.name for one in scaled.instances()]
+        others = {one.name for each in self._settings if each is not found for one in each.instances()}
+        taken = others.intersection(names)
+        if taken:
+            raise ConfigurationError(f"the name {min(taken)!r} is that of another process")
+        self._settings = [scaled if one is found else one for one in self._settings]
+        self._become([one for each in self._settings for one in each.instances()])
+        return names
+
+    def restart(self, name: str) -> int:
+        """End a process and start it anew; how often it was started before. Raises ConfigurationError."""
+        process = self.named(name)
+        if process is None:
+            known = ", ".join(one.settings.name for one in self.processes) or "none"
+            raise ConfigurationError(f"speedd has no process {name!r}; it has {known}")
+        process.start_again()
+        return process.starts
+
+    def _become(self, settings: Sequence[ProcessSettings]) -> None:
         known = {one.settings.name: one for one in self._every()}
         before, self.processes = self.processes, [known.get(one.name) or self._made(one) for one in settings]
         gone = [one for one in before if one not in self.processes]

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from speed.core.services import Service, ServiceOptions
     from speed.engine.futures import Carried
     from speed.engine.message import BatchHandler, Message, Published
+    from speed.engine.streams import CallChannel
     from speed.wire.entry import Entry
+    from speed.wire.spc import StreamOffer
 
 
 @cache
@@ -37,7 +39,7 @@ def why_unusable(version: str) -> str:
         return str(error)
     if native.version != version:
         return f"it was built from version {native.version}, this is {version}"
-    if not all(hasattr(native.Engine, method) for method in ("fetch", "withdraw", "on_lost")):
+    if not all(hasattr(native.Engine, method) for method in ("fetch", "withdraw", "on_lost", "open_stream")):
         return "it was built from older sources"
     theirs = json.loads(native.limits)
     differing = [name for name, value in theirs.items() if getattr(limits, name.upper(), None) != value]
@@ -69,6 +71,10 @@ class Engine(Protocol):
     def call(self, request: CallRequest) -> Any: ...
     def submit(self, request: CallRequest, carried: Carried | None = None) -> Future[Any]:
         """``carried`` makes of the answer what the caller gets."""
+
+    def open_stream(self, request: CallRequest, offer: StreamOffer) -> CallChannel: ...
+    def tell(self, run: Callable[[], None]) -> None:
+        """Have a worker run what is to happen now that a call ended; where a worker ended it, it runs at once."""
 
     def ping(self, target: str, timeout: float) -> float: ...
     def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]: ...

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
 from time import monotonic
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -15,7 +16,7 @@ from speed.core.log import logger
 from speed.core.services import FunctionService, Request, Service
 from speed.engine import threads
 from speed.engine.message import Message
-from speed.errors import NodeClosedError, NodeStateError, SpeedError, WireError, fresh
+from speed.errors import CallWithdrawnError, NodeClosedError, NodeStateError, SpeedError, WireError, fresh
 from speed.message.errors import AwayError
 from speed.wire import lazily
 from speed.wire.limits import RETRY_FIRST_SECONDS
@@ -339,3 +340,64 @@ def is_async(service: Any) -> bool:
     """Whether a service is one that has to be awaited: a coroutine function, or an object with such an ``invoke``."""
     kinds = (service, getattr(service, "invoke", None), getattr(type(service), "__call__", None))  # noqa: B004
     return any(inspect.iscoroutinefunction(kind) for kind in kinds)
+
+
+# Items of streams, for who awaits them, and of who awaits.
+
+
+class ReadyItems(Protocol):
+    """An iterator that knows whether its next item is here."""
+
+    @property
+    def is_ready(self) -> bool: ...
+    def __next__(self) -> Any: ...
+
+
+class AsyncItems(AsyncIterator[Any]):
+    """Items for who awaits: what is not here yet is waited for on another thread."""
+
+    def __init__(self, reader: ReadyItems) -> None:
+        self._reader = reader
+
+    async def __anext__(self) -> Any:
+        if self._reader.is_ready:
+            return next(self._reader)
+        with lazily.guard:
+            import asyncio
+
+        item = await asyncio.to_thread(next, self._reader, self)
+        if item is self:
+            raise StopAsyncIteration
+        return item
+
+
+class AwaitedItems(Iterator[Any]):
+    """Asynchronous items for the thread that sends them."""
+
+    def __init__(self, items: AsyncIterable[Any], loop: asyncio.AbstractEventLoop) -> None:
+        self._items, self._loop = aiter(items), loop
+
+    def __next__(self) -> Any:
+        with lazily.guard:
+            from asyncio import run_coroutine_threadsafe
+
+        following = run_coroutine_threadsafe(self._next(), self._loop)
+        while True:
+            try:
+                return following.result(1.0)
+            except StopAsyncIteration:
+                raise StopIteration from None
+            except NotYet:
+                if self._loop.is_closed():
+                    raise CallWithdrawnError("the event loop of the items has ended", {"phase": "running"}) from None
+
+    async def _next(self) -> Any:
+        return await anext(self._items)
+
+    def close(self) -> None:
+        """Left early, they are told."""
+        with lazily.guard:
+            from asyncio import run_coroutine_threadsafe
+
+        if hasattr(self._items, "aclose") and not self._loop.is_closed():
+            run_coroutine_threadsafe(self._items.aclose(), self._loop)

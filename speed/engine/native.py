@@ -31,9 +31,11 @@ from speed.core.services import (
 )
 from speed.engine.event_loop import Awaited
 from speed.engine.futures import CallFuture, Carried
+from speed.engine.interceptors import Intercepted
 from speed.engine.message import FRONT_ROOM, Message, Published, Sent, is_large
 from speed.engine.node_options import SPIN_SECONDS, NodeOptions
 from speed.engine.options import MESSAGE_OPTIONS, WRITE_MESSAGES, CallRequest, Options, SendRequest
+from speed.engine.streams import StreamService
 from speed.engine.threads import ProgramsCode
 from speed.engine.tracing import continued, current_trace
 from speed.engine.workers import AtWork, at_work
@@ -47,6 +49,8 @@ from speed.wire.value import PROTOBUF_TYPE, is_protobuf
 
 if TYPE_CHECKING:
     from speed.engine.message import BatchHandler
+    from speed.engine.streams import CallChannel
+    from speed.wire.spc import StreamOffer
 
 
 # Messages that the core received, as ``speed.Message``.
@@ -178,7 +182,7 @@ class NativeEngine:
         made = self._services.register(name, service, allow if grants is None else grants, how)
         is_plain = isinstance(made, FunctionService) and not made.takes_request
         answer = _answer_plainly(made) if is_plain else _answer(made)  # type: ignore[arg-type]
-        viewed = made.viewed if isinstance(made, FunctionService | Awaited) else ()
+        viewed = getattr(made, "viewed", ())
         description = self._services.description(name)
         self._engine.serve(name, answer, is_plain, viewed, grants, how.idempotent, description)
 
@@ -202,6 +206,15 @@ class NativeEngine:
         request_id = self._engine.submit(target, service, arguments, timeout, traceparent, views, future)
         future.written = self._engine, target, request_id
         return future
+
+    def open_stream(self, request: CallRequest, offer: StreamOffer) -> CallChannel:
+        target, service, arguments, timeout, traceparent, *_ = request
+        trace = traceparent or current_trace()
+        channel: CallChannel = self._engine.open_stream(target, service, arguments, timeout, trace, tuple(offer))
+        return channel
+
+    def tell(self, run: Callable[[], None]) -> None:
+        run()
 
     def ping(self, target: str, timeout: float) -> float:
         return float(self._engine.ping(target, timeout))
@@ -373,7 +386,8 @@ def _traced(options: dict[str, Any]) -> dict[str, Any]:
 
 def _answer(service: Service) -> Callable[..., Response]:
     """What a worker of the core calls for each request; it raises nothing."""
-    is_awaited = isinstance(service, Awaited)  # by a loop, which gives up the place of the worker that waits for it
+    inner = service.service if isinstance(service, Intercepted) else service
+    is_awaited = isinstance(inner, Awaited | StreamService)  # by a loop, which gives up the place of its worker
 
     def answer(
         name: str,
@@ -384,8 +398,11 @@ def _answer(service: Service) -> Callable[..., Response]:
         trace: str | None,
         redelivered: bool,
         cancellation: Any,
+        channel: Any,
     ) -> Response:
-        request = Request(name, arguments, caller, request_id, deadline_ms, trace, redelivered, cancellation)
+        request = Request(
+            name, arguments, caller, request_id, deadline_ms, trace, redelivered, cancellation, channel=channel
+        )
         if is_awaited:
             at_work.set(AtWork(_native.Present(), _HERE, None))
         if trace is None:

@@ -180,6 +180,8 @@ class Retry:
         budget: how much of an attempt each call that succeeds earns, so that retries never multiply the load of a node
             that is in trouble: each that fails takes one of 10 away, and below 5 nothing is tried again; above 0 to 1,
             None for no such bound. What was earned is a node's, for each target.
+        hedge_seconds: of a family of nodes, ask a second one where the first has not answered after this time, and take
+            what comes first; it counts as one that failed. Only for ``idempotent``; None for never, else 0 or more.
 
     Raises ConfigurationError for numbers out of these ranges.
     """
@@ -188,12 +190,22 @@ class Retry:
     backoff_seconds: float = 0.1
     idempotent: bool = False
     budget: float | None = 0.1
+    hedge_seconds: float | None = None
 
     def __post_init__(self) -> None:
         _check_count("attempts", self.attempts, 1, None)
         _check_span("backoff_seconds", self.backoff_seconds, 0.0, 1e6)
         if self.budget is not None:
             _check_span("budget", self.budget, 1e-6, 1.0)
+        if self.hedge_seconds is not None:
+            _check_span("hedge_seconds", self.hedge_seconds, 0.0, 1e6)
+            if not self.idempotent:
+                raise ConfigurationError("hedge_seconds needs idempotent=True: the service may run twice for one call")
+
+
+def backoff(first_seconds: float, made: int) -> float:
+    """The pause when so many attempts were made, before it is varied."""
+    return min(MOST_BACKOFF_SECONDS, first_seconds * 2.0 ** min(made - 1, 32))
 
 
 class RetryBudget:
@@ -232,6 +244,10 @@ class Attempts:
         """The call has its result."""
         self._budget.succeeded(self._retry.budget or 0.0)
 
+    def may_hedge(self) -> bool:
+        """Whether a second node may be asked beside the first; that costs as much as a failure."""
+        return self._budget.failed() or self._retry.budget is None
+
     def pause(self, error: SpeedError) -> float:
         """Seconds to wait before the next one; ``error`` itself where none is made."""
         retry = self._retry
@@ -239,15 +255,22 @@ class Attempts:
         if not may_repeat(error, idempotent=retry.idempotent):
             raise error
         has_budget = self._budget.failed() or retry.budget is None
-        doubled = retry.backoff_seconds * 2.0 ** min(self._made - 1, 32)
-        pause = min(MOST_BACKOFF_SECONDS, doubled) * uniform(0.8, 1.2)
+        pause = backoff(retry.backoff_seconds, self._made) * uniform(0.8, 1.2)
         if not has_budget or self._made >= retry.attempts or pause >= self.left:
             raise error
         return pause
 
 
 class CallRequest(NamedTuple):
-    """One call, as ``Node`` has checked it; ``timeout`` in seconds."""
+    """One call that a node makes, as interceptors see it; ``request._replace(arguments=…)`` is one like it.
+
+    Attributes:
+        target: name of the node that is called.
+        service: name of the service.
+        arguments: by name.
+        timeout: in seconds.
+        traceparent: of the trace that it is given; None: that of the work at hand.
+    """
 
     target: str
     service: str

@@ -62,7 +62,7 @@ class Threads:
         self._idle = 0
         self._is_over = False
 
-    def run(self, key: Hashable, function: Callable[..., Any], *arguments: Any, **named: Any) -> Future[Any]:
+    def run(self, key: Hashable, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
         """Run it in the present context; a cancelled Future whose turn has not come never runs."""
         future: Future[Any] = Future()
         context = copy_context()

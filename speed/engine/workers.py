@@ -180,6 +180,11 @@ class WorkerPool:
         with self._lock:
             return self._scheduler.has(sender, key)
 
+    def load(self) -> dict[str, int]:
+        """What waits and what runs, as STATS tells it."""
+        with self._lock:
+            return {**self._scheduler.load(), "workers": self._limit - 1}
+
     def forget(self, sender: str) -> tuple[Work, ...]:
         with self._lock:
             return self._scheduler.forget(sender)

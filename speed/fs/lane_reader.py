@@ -11,10 +11,10 @@ from speed.core.lane import (
     COUNTED_AS,
     ByteWindow,
     Damage,
+    LaneProgress,
     LinkReceiver,
     Opened,
     Position,
-    Progress,
     Repeats,
     Scan,
     SequenceVerdict,
@@ -179,7 +179,7 @@ class LaneReader:
             cursor = Cursor(self._generation, *first, 0, 0, (), clean=True)
         self._position = Position(cursor.sender_generation, cursor.file, cursor.offset)
         self._link = LinkReceiver(cursor.last_sequence)
-        self._progress = Progress(self._position, cursor.last_sequence)
+        self._progress = LaneProgress(self._position, cursor.last_sequence)
         self._again = [(entry, self._progress.redispatched(entry)) for entry in cursor.unfinished]
         until = self._ahead.end(self._position) if damaged or not cursor.clean else Position(0, 0, 0)
         # A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.

@@ -235,7 +235,7 @@ def _wait_for_sweeper(registry: Registry, name: str, generation: int, claimant: 
 
 VERSION = "0.1.0"
 """Of this package, as entries say it: what lies above it is not imported here."""
-FEATURES = ("segments", "withdraw", "slots")
+FEATURES = ("segments", "withdraw", "slots", "streams")
 """What this implementation can take (R-2)."""
 _MEND = "make room in the root, or choose another"
 

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 from speed.errors import RootError, SegmentStoreError, WireError
 from speed.fs.open import ensure_directory, names_in, open_directory, open_or_make, sync_directory, unlink_quietly
-from speed.segment.assembler import COLUMN_UNIT
 from speed.segment.form import Segment
-from speed.segment.reassembly import PayloadKey, Reconstruction
+from speed.segment.reassembly import COLUMN_UNIT, PayloadKey, Reconstruction
 from speed.wire import names
 from speed.wire.limits import NONCE_BYTES, TAG_BYTES
 from speed.wire.seal import Keyring

@@ -1,4 +1,4 @@
-"""What a conversation stands on: its connection, with bounds, and the host of the topics, asked on threads."""
+"""What a conversation stands on: its connection, with bounds; the host of the topics, asked on threads; memberships."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 import re
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet
 
 from websockets.asyncio.server import ServerConnection
@@ -19,12 +19,15 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
 from speed.core import counters
+from speed.gateway import frames
+from speed.gateway.frames import MessageId
 from speed.gateway.settings import (
     CLOCK_SECONDS,
     CLOSE_SECONDS,
     MAX_CLIENT_BYTES,
     MAX_LINE_BYTES,
     MAX_OWED_SECONDS,
+    MAX_PERMITS,
     MAX_PONGS_WAITING,
     Client,
     Clients,
@@ -33,6 +36,7 @@ from speed.gateway.settings import (
     HandshakeError,
     RateLimit,
 )
+from speed.topics.subscription import SubscriptionError
 
 # The host of the topics, for a loop of asyncio: asked on threads, and listened to.
 
@@ -423,3 +427,149 @@ class ClientConnection(ServerConnection):
             await asyncio.wait_for(self.close(code, reason), CLOSE_SECONDS)
         except asyncio.TimeoutError:
             self.cut()
+
+
+# How many messages a consumer or reader may be sent now. No sockets, no clock.
+
+
+class DeliveryWindow:
+    """What a client has and did not settle, and its permits.
+
+    Args:
+        size: messages that it may have at once.
+        is_pulling: whether it asks for each message; ``size`` is no bound then.
+        late_seconds: after so long a message is not counted any more, as the host gives it to others; 0 for never.
+    """
+
+    def __init__(self, size: int, *, is_pulling: bool, late_seconds: float = 0.0) -> None:
+        self._size, self._is_pulling, self._late = size, is_pulling, late_seconds
+        self._permits = 0
+        self._open: dict[MessageId, float] = {}
+
+    def room(self, now: float) -> int:
+        """How many more it may be sent."""
+        if self._is_pulling:
+            return self._permits
+        while self._late and self._open and next(iter(self._open.values())) + self._late <= now:
+            del self._open[next(iter(self._open))]
+        return self._size - len(self._open)
+
+    def until_late(self, now: float) -> float | None:
+        """Seconds until the oldest message is not counted any more; None if that never comes."""
+        if not self._late or not self._open:
+            return None
+        return max(0.0, next(iter(self._open.values())) + self._late - now)
+
+    def permit(self, count: int) -> None:
+        """It asks for so many."""
+        self._permits = min(self._permits + max(0, count), MAX_PERMITS)
+
+    def sent(self, message: MessageId, now: float) -> None:
+        """It has one more."""
+        self._open.pop(message, None)
+        self._open[message] = now
+        if self._is_pulling:
+            self._permits -= 1
+            self._forget()
+
+    def _forget(self) -> None:
+        """Who pulls is not bound by what it has: it may acknowledge what is not known here any more."""
+        while len(self._open) > self._size:
+            del self._open[next(iter(self._open))]
+
+    def settle(self, message: MessageId) -> bool:
+        """It acknowledged or refused a message; whether it had it."""
+        return self._open.pop(message, None) is not None
+
+
+# What happens with an encrypted message: it is opened, or its ``cryptoFailureAction`` decides.
+
+
+class ConsumerPlace(NamedTuple):
+    """Who consumes as what; ``terms`` are those of ``topics.subscribe``."""
+
+    caller: str
+    subscription: str
+    consumer: str
+    terms: Mapping[str, Any]
+    reject_delay_ms: int
+
+
+class Membership:
+    """One topic of a consumer."""
+
+    def __init__(self, topics: TopicClient, place: ConsumerPlace, topic: str, dead_letter: str) -> None:
+        self.topic = topic
+        self._topics, self._place, self._dead_letter = topics, place, dead_letter
+        self._who = {"topic": topic, "subscription": place.subscription}
+        self._got = 0
+        self._lane = ""
+        self.is_joined = False
+        self.unseen: list[int] = []
+        """Offsets that were fetched and not sent."""
+        self.acknowledged: set[int] = set()
+        self.strange: set[int] = set()
+        """Acknowledged, and not sent on this connection: such as were sent on one before."""
+        self.rejected: set[int] = set()
+
+    @property
+    def ledger(self) -> int:
+        """The number that stands for the topic in ids."""
+        return frames.ledger_of(self._lane)
+
+    async def _ask(self, service: str, **arguments: Any) -> Any:
+        return await self._topics.ask(self._place.caller, service, **self._who, **arguments)
+
+    async def join(self) -> None:
+        """Raises SubscriptionError."""
+        aside = {"dead_letter": self._dead_letter} if self._dead_letter else {}
+        answer = await self._ask("subscribe", consumer=self._place.consumer, **self._place.terms, **aside)
+        self._lane, self._got, self.is_joined = answer["lane"], 0, True
+
+    async def fetch(self, most: int) -> Sequence[Sequence[Any]]:
+        """Messages that are there now. Raises SubscriptionError."""
+        try:
+            answer = await self._ask("receive", consumer=self._place.consumer, most=most, got=self._got)
+        except SubscriptionError as error:
+            if error.code != "NOT_JOINED" or not self.is_joined:
+                raise
+            await self.join()  # the node of this name left: what it had comes again
+            return []
+        self._got = answer["batch"]
+        rows: list[Sequence[Any]] = answer["messages"]
+        self.unseen = [row[0] for row in rows]
+        return rows
+
+    async def until_event(self) -> float:
+        """Seconds after which something may be due."""
+        return await self._topics.until_event(self.topic, self._place.subscription)
+
+    async def settle(self) -> None:
+        """Tell the host what was settled: one write for what was sent here, and one for the rest.
+
+        Raises SubscriptionError; what was never delivered is refused alone.
+        """
+        known, strange, rejected = self.acknowledged, self.strange, self.rejected
+        self.acknowledged, self.strange, self.rejected = set(), set(), set()
+        if rejected:
+            delay = self._place.reject_delay_ms
+            await self._ask("reject", consumer=self._place.consumer, offsets=sorted(rejected), delay_ms=delay)
+        for offsets in (known, strange):
+            if offsets:
+                await self._ask("acknowledge", lane=self._lane, offsets=sorted(offsets))
+
+    @property
+    def waits(self) -> int:
+        """How many settlements the host does not know yet."""
+        return len(self.acknowledged) + len(self.strange) + len(self.rejected)
+
+    async def leave(self) -> None:
+        """Its messages go to others; what was not sent counts as never delivered."""
+        if self.is_joined:
+            self.is_joined = False
+            await self._ask("leave", consumer=self._place.consumer, unseen=self.unseen)
+
+    async def unsubscribe(self) -> None:
+        """Remove the subscription; one that is not durable went with this consumer. Raises SubscriptionError."""
+        if self._place.terms["durable"]:
+            await self._ask("unsubscribe")

@@ -27,23 +27,24 @@ from speed.gateway.connection import (
     GOING_AWAY,
     NORMAL,
     ClientConnection,
+    ConsumerPlace,
     Conversation,
+    DeliveryWindow,
     Door,
     Gate,
     Hosted,
+    Membership,
     TopicClient,
     start_task,
 )
-from speed.gateway.consumer import (
+from speed.gateway.conversations import (
     ConsumerConversation,
-    ConsumerPlace,
-    DeliveryWindow,
-    Membership,
     Opener,
+    ProducerConversation,
+    ProducerPlace,
     ReaderConversation,
 )
 from speed.gateway.encryption import ByClient, HeldKeys, HeldSealer, Sealer
-from speed.gateway.producer import ProducerConversation, ProducerPlace
 from speed.gateway.requests import (
     ConsumerParameters,
     ProducerParameters,

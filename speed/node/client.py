@@ -10,12 +10,14 @@ import inspect
 import threading
 import typing
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from speed.core.hints import texts
 from speed.core.services import result_reader
 from speed.core.signatures import Description
 from speed.errors import ConfigurationError, InvalidArgumentsError
 from speed.wire import lazily
+from speed.wire.names import is_family
 from speed.wire.text import describe
 
 if TYPE_CHECKING:
@@ -24,12 +26,35 @@ if TYPE_CHECKING:
     from speed.node.verbs import Verbs
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def named(service: str, /, **arguments: str) -> Callable[[Function], Function]:
+    """The service of a method of a protocol, where it has another name than the method, and so for its arguments::
+
+        class Prices(Protocol):
+            @speed.named("prices.total", class_="class")
+            def total(self, class_: str) -> Decimal: ...
+
+    Raises ConfigurationError for names that are not text.
+    """
+    texts("the names of a service and its arguments", (service, *arguments.values()))
+
+    def mark(function: Function) -> Function:
+        function.__speed_named__ = service, arguments  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
 class Method:
-    """One method of a protocol: how arguments get their names, and what its result is."""
+    """One method of a protocol: which service it is, how arguments get their names, and what its result is."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         """Raises ConfigurationError for parameters that have no names, and hints that cannot be read or checked."""
-        self.name = name
+        self.name: str
+        self._keys: Mapping[str, str]
+        self.name, self._keys = getattr(function, "__speed_named__", (name, {}))
         self.is_async = inspect.iscoroutinefunction(function)
         self.signature = self._signature(function)
         try:
@@ -45,6 +70,8 @@ class Method:
         for one in parameters:
             if one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL):
                 raise ConfigurationError(f"the method {self.name!r} has the parameter {one}: arguments travel by name")
+        if unknown := self._keys.keys() - {one.name for one in parameters}:
+            raise ConfigurationError(f"the method {self.name!r} has no parameter {min(unknown)!r}, which is named")
         return inspect.Signature(parameters)
 
     def named(self, given: tuple[Any, ...], by_name: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +83,7 @@ class Method:
         named: dict[str, Any] = {}
         for name, value in bound.arguments.items():
             rest = self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
-            named |= value if rest else {name: value}
+            named |= value if rest else {self._keys.get(name, name): value}
         return named
 
     def check(self, target: str, described: Description | None) -> None:
@@ -69,7 +96,8 @@ class Method:
         known = schema.get("properties")
         properties: Any = known if isinstance(known, dict) else {}
         required: Any = schema.get("required") or ()
-        own = [name for name, one in self.signature.parameters.items() if one.kind is not one.VAR_KEYWORD]
+        parameters = self.signature.parameters.items()
+        own = [self._keys.get(name, name) for name, one in parameters if one.kind is not one.VAR_KEYWORD]
         odd = [name for name in own if name not in properties and schema.get("additionalProperties") is False]
         missing = [name for name in required if name not in own]
         if odd or missing:
@@ -90,13 +118,16 @@ class Client:
         target: str,
         timeout: float | None,
         retry: Retry | None,
+        alike: bool = False,
     ) -> None:
-        self._aio = aio
+        self._aio, self._alike = aio, alike
         self._node, self._target, self._timeout, self._retry = node, target, timeout, retry
         self._methods = methods_of(protocol)
         self._protocol = protocol
         self._lock = threading.Lock()
         self._is_checked = False
+        self._members: Mapping[str, Any] = {}
+        """Of a family, those that were checked."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = self._methods.get(name)
@@ -119,26 +150,34 @@ class Client:
             import asyncio  # costs 10 ms to import; who awaits has it
 
         named = method.named(given, by_name)
-        if not self._is_checked:
+        if not self._is_up_to_date():
             await asyncio.to_thread(self._check)
         how: dict[str, Any] = {"timeout": self._timeout, "returns": method.returns, "retry": self._retry}
         return await self._aio().call(self._target, method.name, named, **how)
 
     def _check(self) -> None:
-        """Once, when the first method is called; again while the node cannot be asked."""
-        if self._is_checked:
+        """When the first method is called, and again for new members of a family, or while nobody can be asked."""
+        if self._is_up_to_date():
             return
         with self._lock:
-            if self._is_checked:
+            if self._is_up_to_date():
                 return
+            members = self._node._family(self._target).able() if is_family(self._target) else {}
             described = self._described()
-            for name, method in self._methods.items():
+            for method in self._methods.values():
                 if described is not None:
-                    method.check(self._target, described.get(name))
-            self._is_checked = True
+                    method.check(self._target, described.get(method.name))
+            self._is_checked, self._members = True, members
+
+    def _is_up_to_date(self) -> bool:
+        if not self._is_checked or not is_family(self._target):
+            return self._is_checked
+        return self._node._family(self._target).able().items() <= self._members.items()
 
     def _described(self) -> dict[str, Description] | None:
         """None of a node of before, which does not describe."""
+        if self._alike and is_family(self._target):
+            self._node._family(self._target).check_alike()
         try:
             return {one.name: one for one in self._node.describe(self._target)}
         except InvalidArgumentsError:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from speed.core.access import granted
 from speed.core.hints import checked_seconds, milliseconds
 from speed.core.log import logger
 from speed.engine.threads import ProgramsCode
@@ -28,6 +27,7 @@ from speed.errors import (
     NodeStateError,
     UnknownNodeError,
 )
+from speed.node.calls import call_when_allowed
 from speed.wire.topic import DEAD_LETTER, TOMBSTONE, decode
 from speed.wire.value import unpack
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from speed.node.verbs import Verbs
 
 
-# The host of durable topics, as those ask it who use it, and the messages that it gives.
+# The host of durable topics, and the messages that it gives.
 
 HOST = "speedd.topics"
 WAIT_SECONDS = 5.0
@@ -50,21 +50,6 @@ MAX_BEGUN = 64
 """Messages that a program may get before the host is asked again."""
 Start = int | str | Mapping[str, int]
 AWAY = (UnknownNodeError, NodeLeftError, CallTimeoutError)
-
-
-class TopicOffset(int):
-    """Where a published message is kept: a number, and whether the message was there before."""
-
-    duplicate: bool = False
-    """It is a repetition: nothing was kept again. Its number is then that of the message that is kept, or -1 if the
-    host does not remember that."""
-
-    @classmethod
-    def of(cls, offset: int, *, duplicate: bool) -> TopicOffset:
-        """As the host answers."""
-        made = cls(offset)
-        made.duplicate = duplicate
-        return made
 
 
 @dataclass(frozen=True)
@@ -130,33 +115,6 @@ def read_message(topic: str, lane: str, row: Sequence[Any], epoch: int = 0) -> T
     )
 
 
-def call_host(node: Verbs, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
-    """The host's answer. The call is repeated while the host allows nobody, as just after its start."""
-    ends = time.monotonic() + min(checked_seconds("timeout", timeout), GRACE_SECONDS)
-    while True:
-        try:
-            return node.call(host, f"topics.{service}", arguments, timeout=timeout)
-        except AccessDeniedError as error:
-            outwait(node, host, ends, error)
-
-
-def outwait(node: Verbs, host: str, ends: float, error: AccessDeniedError) -> None:
-    """Until the host allows this node; raises ``error`` if it goes on so: then it never did, or does no more."""
-    left = ends - time.monotonic()
-    if left <= 0 or _allows_others(node, host):
-        raise error
-    try:
-        node.wait_for(host, timeout=left)
-    except UnknownNodeError:
-        raise error from None
-
-
-def _allows_others(node: Verbs, host: str) -> bool:
-    """Whether the host says whom it allows, and this node is not among them: to wait would change nothing."""
-    entry = next((one for one in node.nodes() if one.name == host), None)
-    return entry is not None and bool(entry.allow) and not granted(entry, node.name)
-
-
 def is_unknown(error: ApplicationError) -> bool:
     return error.code == "NOT_JOINED"
 
@@ -196,7 +154,7 @@ class Consumer:
             self._thread.start()
 
     def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
-        return call_host(self._node, self._host, service, dict(arguments), timeout)
+        return call_when_allowed(self._node, self._host, f"topics.{service}", dict(arguments), timeout)
 
     def _join_within(self, seconds: float) -> None:
         """Raises UnknownNodeError, NodeLeftError if the host is away for longer."""

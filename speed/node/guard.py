@@ -9,8 +9,9 @@ from time import monotonic
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from speed.core.hints import Hint, Misfit, compile_hint
+from speed.core.hints import compile_hint
 from speed.core.log import logger
+from speed.core.readers import Hint, Misfit
 from speed.engine import Engine
 from speed.engine.message import Message
 from speed.engine.tracing import LogLimiter

@@ -24,7 +24,7 @@ Interface = TypeVar("Interface")
 if TYPE_CHECKING:
     from speed.aio import AsyncNode
     from speed.message.security import MessageSecurity
-    from speed.node.protection import Protected
+    from speed.node.remote import Protected
     from speed.node.topic import Topic
     from speed.segment import Limits
 
@@ -127,7 +127,7 @@ class Node(Verbs):
         )
         # end of what is generated
         self._forked = False
-        self._budgets = {}
+        self._budgets, self._families = {}, None
         self._closed = True  # until it runs
         self._lock = threading.RLock()  # a signal handler may close the node that this thread closes
         if security is not None:
@@ -172,17 +172,19 @@ class Node(Verbs):
         *,
         timeout: float | None = None,
         retry: Retry | None = None,
+        alike: bool = False,
     ) -> Interface:
         """The services of ``target`` as the methods of ``protocol``, a ``typing.Protocol``: arguments and results.
 
         ``timeout`` and ``retry`` are those of ``call``, for each method; one that is ``async`` is awaited. Methods are
         checked against what ``target`` describes when the first is called: ConfigurationError for one that is no
-        service of it, or takes other parameters. Raises ConfigurationError for a class that no client is made of.
+        service of it, or takes other parameters. Of a family, ``pricing.*``, the members may differ, which a warning
+        tells once; with ``alike`` that is a ConfigurationError too, as is a class that no client is made of.
         """
         with lazily.guard:
             from speed.node.client import Client
 
-        return Client(self, lambda: self.aio, protocol, text("node", target), timeout, retry)  # type: ignore[return-value]
+        return Client(self, lambda: self.aio, protocol, text("node", target), timeout, retry, alike)  # type: ignore[return-value]
 
     # --- topics ---
     def topic(self, name: str, *, host: str = "speedd.topics") -> Topic:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from speed.core.hints import checked_seconds, milliseconds
 from speed.errors import AccessDeniedError, ConfigurationError
+from speed.node.calls import call_when_allowed
 from speed.node.consumer import (
     GRACE_SECONDS,
     HOST,
@@ -18,12 +19,10 @@ from speed.node.consumer import (
     Consumer,
     Start,
     TopicMessage,
-    TopicOffset,
-    call_host,
     read_message,
 )
 from speed.wire import lazily
-from speed.wire.topic import batches, outgoing, outgoing_all
+from speed.wire.topic import TopicOffset, batches, offsets_of, outgoing, outgoing_all
 from speed.wire.value import pack
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class Topic:
         return f"<Topic {self.name} at {self.host}>"
 
     def _call(self, service: str, *, timeout: float = 30.0, **arguments: Any) -> Any:
-        return call_host(self._node, self.host, service, {"topic": self.name, **arguments}, timeout)
+        return call_when_allowed(self._node, self.host, f"topics.{service}", {"topic": self.name, **arguments}, timeout)
 
     # --- publishing ---
 
@@ -137,7 +136,7 @@ class Topic:
 
     def _publish(self, messages: _Batch, producer: str, owner: str, timeout: float) -> list[TopicOffset]:
         arguments = self._publication(messages, producer, owner)
-        return offsets_of(call_host(self._node, self.host, "publish", arguments, timeout))
+        return offsets_of(call_when_allowed(self._node, self.host, "topics.publish", arguments, timeout))
 
     def _publication(self, messages: _Batch, producer: str, owner: str) -> dict[str, Any]:
         named = {name: text for name, text in (("producer", producer), ("owner", owner)) if text}
@@ -248,15 +247,6 @@ class Topic:
     def unsubscribe(self, subscription: str, *, timeout: float = 30.0) -> None:
         """Remove a subscription that has no consumers."""
         self._call("unsubscribe", timeout=timeout, subscription=subscription)
-
-
-def offsets_of(answer: Mapping[str, Any]) -> list[TopicOffset]:
-    """Of what was published, as the host answers."""
-    repeated = set(answer.get("repeated", ()))
-    return [
-        TopicOffset.of(offset, duplicate=place in repeated or offset < 0)
-        for place, offset in enumerate(answer["offsets"])
-    ]
 
 
 def _own_name() -> str:

@@ -5,41 +5,47 @@ What makes a node of them, with ``aio`` and topics, is ``speed.node.node``; thos
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from speed.core.hints import by_name, each, function, in_seconds, is_type, number, several, text, texts
-from speed.core.services import Service, ServiceOptions, as_declared, as_service, result_reader
-from speed.core.signatures import Description, described
+from speed.core.hints import each, function, in_seconds, is_type, number, several, text, texts
+from speed.core.services import Service, ServiceOptions, as_service
 from speed.engine import Engine
 from speed.engine.event_loop import Awaited, EventLoop, Receiving, is_async
+from speed.engine.interceptors import Intercepted, Interceptors, checked
 from speed.engine.message import Published, publish_each
-from speed.engine.options import ON_FULL, Attempts, CallRequest, Retry, RetryBudget, SendRequest
+from speed.engine.options import ON_FULL, SendRequest
+from speed.engine.streams import StreamService, is_streaming
 from speed.engine.tracing import with_trace
-from speed.engine.workers import place_given_up
-from speed.errors import ConfigurationError, NodeClosedError, ServiceNotFoundError, SpeedError
+from speed.errors import (
+    ConfigurationError,
+    NodeClosedError,
+    ServiceNotFoundError,
+    SpeedError,
+)
+from speed.node.calls import CallVerbs, InterceptorFunction
 from speed.node.guard import Opening
 from speed.wire import lazily
 from speed.wire.entry import Entry
-from speed.wire.names import local_grants
+from speed.wire.names import is_family, local_grants
 from speed.wire.value import Content, is_protobuf
 
 if TYPE_CHECKING:
     from speed.engine.message import BatchHandler, Message
     from speed.message.options import PublishOptions
     from speed.message.security import MessageSecurity
-    from speed.node.protection import Protected
-    from speed.node.remote import Across
+    from speed.node.group import Family
+    from speed.node.remote import Across, Protected
+
+    Toward = Engine | Across | Family
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Handler = Callable[["Message"], object]
 HandlerFunction = TypeVar("HandlerFunction", bound=Callable[..., object])
 
 
-class Verbs:
+class Verbs(CallVerbs):
     """What a node does for its program."""
 
     name: str
@@ -53,8 +59,8 @@ class Verbs:
     _security: MessageSecurity | None
     _namespace: str
     _forked: bool
-    _budgets: dict[str, RetryBudget]
-    """Of what is tried again, by target."""
+    _around_services: Interceptors = ()
+    _has_services = False
 
     # --- access ---
     def allow(self, *patterns: str) -> None:
@@ -88,18 +94,26 @@ class Verbs:
 
         ``allow`` narrows who may call it. A request is begun once at most, even if its process is killed; with
         ``idempotent`` the caller's node sends one that was begun and not answered to the next process of this name,
-        where it sees ``request.redelivered``. Either may be ``async``. A parameter with the type hint ``memoryview``
-        gets a view of bytes, not a copy. Others read what it takes and gives (``describe``): from its signature, the
-        first line of its docstring, and ``version``, its own. With ``replace`` one of this name makes room, as for a
-        cell of a notebook that is run again; a call that comes just then finds no service. Raises ServiceExistsError,
-        InvalidNameError, ConfigurationError.
+        where it sees ``request.redelivered``. Either may be ``async``, or yield items for ``stream``; a parameter with
+        the hint ``Iterator[T]`` or ``AsyncIterator[T]`` gets those of the caller. A parameter with the type hint
+        ``memoryview`` gets a view of bytes, not a copy. Others read what it takes and gives (``describe``): from its
+        signature, the first line of its docstring, and ``version``, its own. With ``replace`` one of this name makes
+        room, as for a cell of a notebook that is run again; a call that comes just then finds no service. Raises
+        ServiceExistsError, InvalidNameError, ConfigurationError.
         """
         if replace:
             with suppress(ServiceNotFoundError):
                 self.unregister(name)
-        awaited = Awaited(as_service(name, service), self._loop) if is_async(service) else service
+        made = as_service(name, service)
+        if is_streaming(made):
+            made = StreamService(name, made, self._loop)
+        elif is_async(service):
+            made = Awaited(made, self._loop)
+        if self._around_services:
+            made = Intercepted(made, self._around_services)
+        self._has_services = True
         grants = None if allow is None else local_grants(texts("allow", allow))
-        self._engine.register(name, awaited, grants, ServiceOptions(idempotent, text("version", version)))
+        self._engine.register(name, made, grants, ServiceOptions(idempotent, text("version", version)))
 
     def service(
         self,
@@ -122,110 +136,29 @@ class Verbs:
         """Take a service back: what runs ends as it would. Raises ServiceNotFoundError, as calls do from now on."""
         self._engine.unregister(text("name", name))
 
-    # --- calls ---
-    def call(
-        self,
-        target: str,
-        service: str,
-        arguments: dict[str, Any] | None = None,
-        *,
-        timeout: float | None = None,
-        traceparent: str | None = None,
-        views: bool = False,
-        returns: Any = None,
-        retry: Retry | None = None,
-    ) -> Any:
-        """Call a service of another node, here or of another host (``billing@hostb``), and return its result.
+    def intercept_services(self, interceptor: InterceptorFunction) -> InterceptorFunction:
+        """Run ``interceptor`` around each service of this node; also a decorator.
 
-        ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result are
-        read-only memoryviews of memory that lives as long as they do. With ``returns``, a type as services declare
-        them, the result is one: ``returns=Receipt``, ``list[Decimal]``. With ``retry`` it is tried again while
-        ``timeout`` lasts. Raises UnknownNodeError, AccessDeniedError,
-        NodeLeftError, InboxFullError, WireError for a result that is no such value, or the CallError the other side
-        reported.
+        It is a generator function of a ``speed.Request``, and yields it, or one like it, once::
+
+            @node.intercept_services
+            def measure(request):
+                began = monotonic()
+                try:
+                    yield request
+                finally:
+                    print(request.service, request.caller, monotonic() - began)
+
+        What the service gives is what ``yield`` gives, and what it raises is raised there. An error that the
+        interceptor raises takes the place of the outcome, and so does a value that it returns, unless that is None. One
+        that returns or raises before it yields answers itself: the service is not invoked. The first one added is the
+        outermost. It runs on a worker, where it may wait. Raises ConfigurationError for another function, and once a
+        service is registered, which would be without.
         """
-        target, service = text("node", target), text("service", service)
-        read = None if returns is None else result_reader(returns)
-        request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
-        call = self._toward(target).call
-        try:
-            return call(request) if retry is None else self._repeated(call, request, retry)
-        except SpeedError as error:
-            error.node, error.service = target, service
-            declared = as_declared(error)
-            if declared is error:
-                raise
-            raise declared from None
-
-    def _repeated(self, call: Callable[[CallRequest], Any], request: CallRequest, retry: Retry) -> Any:
-        attempts = self._attempts(request.target, request.timeout, retry)
-        while True:
-            try:
-                result = call(request._replace(timeout=attempts.left))
-            except SpeedError as error:
-                with place_given_up():
-                    time.sleep(attempts.pause(error))
-            else:
-                attempts.succeeded()
-                return result
-
-    def _attempts(self, target: str, timeout: float, retry: Any) -> Attempts:
-        if not isinstance(retry, Retry):
-            raise ConfigurationError(f"retry must be a speed.Retry, not {type(retry).__name__}")
-        return Attempts(retry, timeout, self._budgets.setdefault(target, RetryBudget()))
-
-    def submit(
-        self,
-        target: str,
-        service: str,
-        arguments: dict[str, Any] | None = None,
-        *,
-        timeout: float | None = None,
-        traceparent: str | None = None,
-        views: bool = False,
-        returns: Any = None,
-    ) -> Future[Any]:
-        """Start a call; its Future ends with the result or the error of ``call``. Calls start in order.
-
-        ``cancel()`` withdraws the call. It is True only if nothing was written; else the Future ends with what the
-        other side says: CallWithdrawnError, or a result that came first. Callbacks of the Future may call and wait: a
-        worker of this node runs them.
-        """
-        target, service = text("node", target), text("service", service)
-        read = None if returns is None else result_reader(returns)
-        request = CallRequest(target, service, by_name(arguments), in_seconds(timeout), traceparent, views, read)
-        try:
-            return self._toward(target).submit(request)
-        except SpeedError as error:
-            error.node, error.service = target, service
-            raise
-
-    def ping(self, target: str, *, timeout: float = 5.0) -> float:
-        """Round trip to a live node in seconds, by HEARTBEAT. Raises as ``call`` does."""
-        return self._toward(target).ping(text("node", target), in_seconds(timeout))
-
-    def services(self, target: str, *, timeout: float = 5.0) -> list[str]:
-        """Names of the services of ``target`` that this node may call, by DISCOVERY."""
-        return list(self._toward(target).discover(text("node", target), "SERVICES", in_seconds(timeout))["services"])
-
-    def describe(self, target: str, service: str | None = None, *, timeout: float = 5.0) -> list[Description]:
-        """What the services of ``target`` take and give that this node may call, or ``service`` alone, by DISCOVERY.
-
-        Raises ServiceNotFoundError for a service that is not there, InvalidArgumentsError if ``target`` is of a version
-        that does not describe.
-        """
-        answer = self._toward(target).discover(text("node", target), "DESCRIBE", in_seconds(timeout))
-        return described(target, answer["services"], None if service is None else text("service", service))
-
-    def info(self, target: str, *, timeout: float = 5.0) -> dict[str, Any]:
-        """What ``target`` says about itself: language, version, pid, fabrics, services."""
-        return self._toward(target).discover(text("node", target), "INFO", in_seconds(timeout))
-
-    def stats(self, target: str | None = None, *, timeout: float = 5.0) -> dict[str, Any]:
-        """Counters of ``target``, or of this node without one."""
-        if target is None:
-            return self._engine.stats()
-        return self._toward(target).discover(text("node", target), "STATS", in_seconds(timeout))
+        if self._has_services:
+            raise ConfigurationError("a service is registered already: add interceptors of services before")
+        self._around_services = (*self._around_services, checked(interceptor))
+        return interceptor
 
     # --- sending ---
     def send(
@@ -238,9 +171,10 @@ class Verbs:
         options: PublishOptions | None = None,
         on_progress: Callable[[int, int], object] | None = None,
         unordered: bool = False,
+        key: str | None = None,
         **keywords: Any,
     ) -> str:
-        """Send one message; returns its message id.
+        """Send one message; returns its message id. Of a family one node gets it, as ``call`` chooses.
 
         It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
         waits until its handler returned, or until it waits there for the program to take it: then the id's
@@ -260,9 +194,9 @@ class Verbs:
         seconds = in_seconds(timeout)
         if protected is None:
             request = SendRequest(target, payload, ack, seconds, metadata, on_progress, unordered)
-            return self._toward(target).send(request)
+            return self._toward(target, key).send(request)
         message_id, data = protected.encode(payload, options, metadata)
-        self._toward(target).forward(target, (data,), False, ack, seconds)
+        self._toward(target, key).forward(target, (data,), False, ack, seconds)
         return message_id
 
     def send_all(
@@ -439,8 +373,9 @@ class Verbs:
         return [entry for entry in self._engine.nodes() if fabric is None or fabric in entry.fabrics]
 
     def wait_for(self, target: str, *, timeout: float = 10.0) -> Entry:
-        """Wait until ``target`` is live and allows this node. Raises UnknownNodeError after ``timeout`` seconds."""
-        return self._engine.wait_for(text("node", target), in_seconds(timeout))
+        """Wait until ``target``, or one of a family, is live and allows this node. UnknownNodeError if none comes."""
+        target, seconds = text("node", target), in_seconds(timeout)
+        return self._family(target).wait_for(seconds) if is_family(target) else self._engine.wait_for(target, seconds)
 
     def on_join(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
         """Call ``handler(entry)`` when another node joins."""
@@ -499,16 +434,8 @@ class Verbs:
         del fields["parent_span_id"]  # in segments, a message carries what every engine writes
         return fields, None
 
-    def _toward(self, target: Any) -> Engine | Across:
-        if not isinstance(target, str) or "@" not in target:
-            return self._engine
-        with lazily.guard:
-            from speed.node.remote import Across  # few nodes have to do with other hosts
-
-        return Across(self._engine, lambda: self._guarded or self._make_protected())
-
     def _make_protected(self) -> Protected:
         with lazily.guard:
-            from speed.node.protection import Protected
+            from speed.node.remote import Protected
 
         return Protected(self._engine, self.name, self._namespace, self._security)

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any
 from speed.wire import lazily
 
 if TYPE_CHECKING:
-    from speed.segment.assembler import Assembler, Outcome
     from speed.segment.form import Segment, keccak256, read_segment, write_segment
-    from speed.segment.reassembly import Limits
-    from speed.segment.splitter import Splitter
+    from speed.segment.parity import Splitter
+    from speed.segment.reassembly import Assembler, Limits, Outcome
 
 _LATER = {
-    "Assembler": "assembler",
-    "Outcome": "assembler",
+    "Assembler": "reassembly",
+    "Outcome": "reassembly",
     "Segment": "form",
     "read_segment": "form",
     "write_segment": "form",
     "keccak256": "form",
     "Limits": "reassembly",
-    "Splitter": "splitter",
+    "Splitter": "parity",
 }
 """Imported at first use: most nodes never see a segment."""
 

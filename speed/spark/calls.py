@@ -27,7 +27,7 @@ from speed.errors import (
     UnknownNodeError,
     UnserialisableError,
 )
-from speed.spark.nodes import CallSettings, LiveNodes, Targets, check_columns
+from speed.spark.nodes import CallSettings, JobNodes, Targets, check_columns
 from speed.wire.cells import RowMisfit
 from speed.wire.column import Column
 from speed.wire.entry import Entry
@@ -287,7 +287,7 @@ class BatchCalls:
 
     def __init__(
         self,
-        live: LiveNodes,
+        live: JobNodes,
         settings: CallSettings,
         columns: tuple[str, ...] | None,
         promised: Promised,

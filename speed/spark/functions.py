@@ -21,7 +21,7 @@ from speed.message.view import MessageView
 from speed.spark.calls import WAITING, Batch, BatchCalls, Counts, null_arrays, promised_arrays, promised_row
 from speed.spark.nodes import (
     CallSettings,
-    LiveNodes,
+    JobNodes,
     NodeSettings,
     check_here,
     executor_id,
@@ -84,7 +84,7 @@ class ServiceUse(NamedTuple):
         except SpeedError as error:
             raise here(error) from None
 
-    def _counted(self, live: LiveNodes, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
+    def _counted(self, live: JobNodes, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
         calls = BatchCalls(live, self.call, self.columns, self._promised, self._say if self.driver else None)
         try:
             answered = self._each(calls, batches) if self.by_row else calls.answers(batches)

@@ -26,7 +26,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import speed
-from speed.core.access import granted
+from speed.core.calls import Member, candidates, choose, member_of, members
 from speed.core.hints import checked_seconds
 from speed.core.log import logger
 from speed.errors import (
@@ -40,10 +40,10 @@ from speed.errors import (
 )
 from speed.fs.claim import read_entry_file
 from speed.fs.keyfile import default_key, load_key_file
+from speed.node.group import LiveNodes
 from speed.wire import names
 from speed.wire.entry import Entry, key_ids_in
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.names import matches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -160,48 +160,14 @@ def check_columns(columns: Sequence[str]) -> tuple[str, ...]:
 
 _log = logger(__name__)
 
-# Which node of a family is asked next: the one with the fewest calls of this partition under way.
+# Which node of a family is asked next: the one with the fewest calls of this partition under way (S-30).
 
-MAX_AGE_SECONDS = 1.0
-"""Joins and leaves are told at once; a grant that is published or withdrawn is seen after this."""
-_LOOK_SECONDS = 0.25
 _SILENT_SECONDS = 2.0
 """How long a node is waited for before a line says so."""
+JobNodes = LiveNodes[speed.Node]
 
 
-class LiveNodes:
-    """The live nodes as one node sees them, read again when one joined or left. There is one for the life of a node."""
-
-    def __init__(self, node: speed.Node) -> None:
-        self.node = node
-        self._entries: list[Entry] = []
-        self._read_at = float("-inf")
-        self._changed = threading.Event()
-        node.on_join(self._note)
-        node.on_leave(self._note)
-
-    def entries(self) -> list[Entry]:
-        """The same list as long as nothing is known to have changed."""
-        if self._changed.is_set() or time.monotonic() - self._read_at > MAX_AGE_SECONDS:
-            self.read()
-        return self._entries
-
-    def read(self) -> None:
-        """Look at the registry itself."""
-        self._changed.clear()  # before: what changes while it is read is read again
-        self._entries = self.node.nodes()
-        self._read_at = time.monotonic()
-
-    def wait(self, seconds: float) -> None:
-        """Until a node joins or leaves, or for a while."""
-        self._changed.wait(min(_LOOK_SECONDS, seconds))
-        self.read()
-
-    def _note(self, _: Entry) -> None:
-        self._changed.set()
-
-
-def check_service(live: LiveNodes, call: CallSettings) -> None:
+def check_service(live: JobNodes, call: CallSettings) -> None:
     """The node is there, allows this one, and has the service.
 
     Waits for the node. Raises UnknownNodeError, AccessDeniedError and ServiceNotFoundError.
@@ -222,13 +188,14 @@ def check_service(live: LiveNodes, call: CallSettings) -> None:
 class Targets:
     """The nodes that a name or family stands for, or its fall-back while none of them is there. One thread uses it."""
 
-    def __init__(self, live: LiveNodes, settings: CallSettings, say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, live: JobNodes, settings: CallSettings, say: Callable[[str], None] | None = None) -> None:
         """``say`` is told that a node is waited for; without it, the log is."""
         self._live = live
         self._say = say
         self._patterns = [settings.node, *([settings.fallback] if settings.fallback else [])]
         self._wait_seconds = settings.wait_seconds
-        self._left: set[tuple[str, int]] = set()
+        self._left: set[Member] = set()
+        self._last: str | None = None
         self._seen: list[Entry] | None = None
         self._fitting: list[list[Entry]] = []
 
@@ -241,9 +208,11 @@ class Targets:
         deadline = began + self._wait_seconds
         is_reported = False
         while True:
-            allowing = [entry for entry in self._candidates() if self._is_allowed(entry)]
+            allowing = {one.name: one for one in candidates(self._there(), self._live.node.name)}
             if allowing:
-                return min(allowing, key=lambda entry: (in_flight.get(entry.name, 0), random.random()))
+                last = self._last or random.choice(list(allowing))  # so that partitions do not all begin with one
+                self._last = choose(list(allowing), in_flight, last)
+                return allowing[self._last]
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise self._nobody(self._wait_seconds)
@@ -260,29 +229,27 @@ class Targets:
 
     def left(self, target: Entry) -> None:
         """``target`` was found gone: it is not asked again, whatever its entry says, until it started anew."""
-        self._left.add((target.name, target.generation))
+        self._left.add(member_of(target))
         self._live.read()
 
     def denies(self, target: Entry) -> bool:
         """Whether the registry says now that ``target`` does not allow this node."""
         self._live.read()
-        return not any(entry.name == target.name and self._is_allowed(entry) for entry in self._live.entries())
+        there = candidates(self._live.entries(), self._live.node.name)
+        return all(entry.name != target.name for entry in there)
 
-    def _candidates(self) -> list[Entry]:
+    def _there(self) -> list[Entry]:
         entries = self._live.entries()
         if entries is not self._seen:
             self._seen = entries
-            self._fitting = [[one for one in entries if matches(pattern, one.name)] for pattern in self._patterns]
-        there = ([one for one in fitting if (one.name, one.generation) not in self._left] for fitting in self._fitting)
+            self._fitting = [members(entries, pattern) for pattern in self._patterns]
+        there = ([one for one in fitting if member_of(one) not in self._left] for fitting in self._fitting)
         return next(filter(None, there), [])
-
-    def _is_allowed(self, entry: Entry) -> bool:
-        return granted(entry, self._live.node.name)
 
     def _nobody(self, waited_seconds: float) -> AccessDeniedError | UnknownNodeError:
         waited = f"after {round(waited_seconds, 2):g} s"
         name = self._live.node.name
-        there = self._candidates()
+        there = self._there()
         if there:
             family = name.split(".", 1)[0] + ".*"
             return AccessDeniedError(f"{there[0].name} does not allow {name} ({waited}): node.allow('{family}') there")
@@ -394,7 +361,7 @@ _HEARTBEAT_SECONDS = 1.0
 """How soon a worker notices that the node that owes it an answer died."""
 
 _lock = threading.Lock()
-_nodes: dict[tuple[int, str | None, str], LiveNodes] = {}
+_nodes: dict[tuple[int, str | None, str], JobNodes] = {}
 """By process, since a Python worker is a fork of its daemon, root and name."""
 
 
@@ -403,7 +370,7 @@ def worker_node(settings: NodeSettings) -> speed.Node:
     return live_nodes(settings).node
 
 
-def live_nodes(settings: NodeSettings) -> LiveNodes:
+def live_nodes(settings: NodeSettings) -> JobNodes:
     """This process's node with what it sees of others; made when it is first asked for. Raises as ``worker_node``."""
     place = (os.getpid(), settings.root, worker_name(settings))
     with _lock:
@@ -538,7 +505,7 @@ def share_root(spark: Any, root: str, driver: str) -> bool:
     return all(row[0] for row in spark.range(_ROWS).select(ask("id")).collect())
 
 
-def check_here(live: LiveNodes, settings: NodeSettings, call: CallSettings) -> None:
+def check_here(live: JobNodes, settings: NodeSettings, call: CallSettings) -> None:
     """In a worker, once for each use: the service is on this host.
 
     Raises as ``check_service``; where the node is there under another key, UnknownNodeError says so at once.

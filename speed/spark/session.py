@@ -21,7 +21,7 @@ from speed.spark.functions import ServiceUse, map_function, udf_function
 from speed.spark.nodes import (
     AUTO,
     CallSettings,
-    LiveNodes,
+    JobNodes,
     NodeSettings,
     _close_with,
     call_settings,
@@ -483,7 +483,7 @@ class Speed:
         self._bridge = joined
         return work._replace(described=paths.described(work, family(self._settings)))
 
-    def _join(self, session: Any) -> LiveNodes | None:
+    def _join(self, session: Any) -> JobNodes | None:
         """The driver's own node, where it has one, which closes with the session."""
         if self._own:
             return None
@@ -505,7 +505,7 @@ class Speed:
                 self._own = not share_root(self._spark, self._here().node.root, self._here().node.name)
             return self._own
 
-    def _here(self) -> LiveNodes:
+    def _here(self) -> JobNodes:
         if self._live is None:
             raise ConfigurationError("the driver has no node: each host of the executors has a root of its own")
         return self._live

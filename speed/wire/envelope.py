@@ -33,13 +33,14 @@ class EnvelopeType(IntEnum):
     HEARTBEAT = 6
     ERROR = 7
     ACK = 8
+    STREAM = 9
 
 
 FLAG_ACK_REQUESTED: Final = 1
 FLAG_SEGMENT: Final = 2
 FLAG_REPLY: Final = 4
 FLAG_SLOTTED: Final = 8
-_FLAGS_OF_TYPE: Final = (0, 11, 10, 14, 11, 4, 4, 4, 4)
+_FLAGS_OF_TYPE: Final = (0, 11, 10, 14, 11, 4, 4, 4, 4, 4)
 """Which flags each type may carry (W-6): REPLY, which passes without a grant, only on what answers."""
 ENVELOPE_OVERHEAD: Final = AAD_BYTES + TAG_BYTES
 
@@ -118,7 +119,7 @@ def parse_header(buffer: bytes | bytearray | memoryview, offset: int = 0) -> Hea
         raise WireError("TRUNCATED", "fewer than 88 bytes of header") from None
     if (
         version == PROTOCOL_VERSION
-        and 1 <= type_ <= 8
+        and 1 <= type_ <= 9
         and not flags & ~_FLAGS_OF_TYPE[type_]
         and length == HEADER_BYTES
         and not reserved
@@ -136,7 +137,7 @@ def _header_error(
     """The first rule that these fields break, in the order of W-4 to W-8."""
     if version != PROTOCOL_VERSION:
         return WireError("BAD_VERSION", f"version {version}, this is {PROTOCOL_VERSION}")
-    if not 1 <= type_ <= 8:
+    if not 1 <= type_ <= 9:
         return WireError("BAD_TYPE", f"type {type_}")
     if flags & ~_FLAGS_OF_TYPE[type_]:
         return WireError("BAD_FLAGS", f"flags {flags:#06x} do not belong to type {type_}")

@@ -90,6 +90,11 @@ def check_grant(pattern: str) -> str:
     return check_node_name(pattern)
 
 
+def is_family(target: object) -> bool:
+    """Whether a call of ``target`` is for one of a family, ``name.*``, of this root."""
+    return isinstance(target, str) and target.endswith(".*")
+
+
 def check_topic_pattern(pattern: str) -> str:
     """Return ``pattern`` if it is a topic, ``topic.*`` or ``*`` (W-2)."""
     if pattern == "*":

@@ -18,6 +18,7 @@ from speed.wire.limits import (
     MAX_ERROR_CHARACTERS,
     MAX_HEAD_BYTES,
     MAX_REQUEST_ID_BYTES,
+    MAX_SUMMARY_CHARACTERS,
     MAX_WITHDRAWN_IDS,
 )
 from speed.wire.names import check_node_name, check_service_name
@@ -25,9 +26,29 @@ from speed.wire.value import check_sound, is_flat, pack, unpack, unpack_map, unp
 
 _TEXT = frozenset({str})
 _MAYBE_TEXT = frozenset({str, type(None)})
+_MAYBE_FLAG = frozenset({bool, type(None)})
 _ID_BYTES = 256
 """A first key and an id of the longest kind lie within so many bytes."""
 _MAX_TIME = 1 << 63
+MAX_CREDIT = 1 << 53
+"""Items or bytes that can be granted in all."""
+
+
+class StreamOffer(NamedTuple):
+    """What travels beside a call (S-27): the credit of its caller, and what that one sends and wants."""
+
+    items: int = 0
+    bytes: int = 0
+    sends: bool = False
+    progress: bool = False
+
+    @property
+    def wants_items(self) -> bool:
+        return self.items > 0 and self.bytes > 0
+
+    def travelling(self) -> dict[str, Any]:
+        """As a map of the request, without what says nothing."""
+        return {name: value for name, value in self._asdict().items() if value}
 
 
 class RequestHead(NamedTuple):
@@ -48,6 +69,7 @@ class RequestHead(NamedTuple):
     traceparent: str | None
     repeated: bool
     arguments_at: int
+    stream: StreamOffer | None = None
 
 
 class WireResponse(NamedTuple):
@@ -70,6 +92,7 @@ def encode_request(
     deadline_ms: int,
     traceparent: str | None = None,
     boot_deadline: tuple[str, int] | None = None,
+    stream: StreamOffer | None = None,
 ) -> bytes:
     """The payload of an SPC_REQUEST; ``boot_deadline`` is a boot id and ms of its boot clock.
 
@@ -89,9 +112,11 @@ def encode_request(
         request["bootId"], request["bootDeadline"] = boot_deadline
     if traceparent is not None:
         request["traceparent"] = traceparent
+    if stream is not None:
+        request["stream"] = stream.travelling()
     request["arguments"] = arguments
     try:
-        return pack(request, "request", sound=is_flat(arguments.values()) and type(service) is str)
+        return pack(request, "request", sound=stream is None and is_flat(arguments.values()) and type(service) is str)
     except UnserialisableError as error:
         raise UnserialisableError(str(error).removeprefix("request.")) from None
 
@@ -136,7 +161,26 @@ def decode_head(payload: bytes | memoryview) -> RequestHead:
         traceparent,
         bool(repeated),
         arguments_at,
+        _stream_offer(values.get("stream")),
     )
+
+
+def _stream_offer(value: Any) -> StreamOffer | None:
+    if value is None:
+        return None
+    if type(value) is not dict:
+        raise WireError("BAD_PAYLOAD", "stream is no map")
+    items, size = (0 if value.get(key) is None else _checked_credit(value[key]) for key in ("items", "bytes"))
+    sends, progress = value.get("sends"), value.get("progress")
+    if not _MAYBE_FLAG.issuperset((type(sends), type(progress))):
+        raise WireError("BAD_PAYLOAD", "sends or progress of stream is neither true nor false")
+    return StreamOffer(items, size, bool(sends), bool(progress))
+
+
+def _checked_credit(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= MAX_CREDIT:
+        raise WireError("BAD_PAYLOAD", "a credit is no integer from 0 to 2^53")
+    return value
 
 
 def _head_values(payload: bytes | memoryview) -> tuple[dict[str, Any], int]:
@@ -318,3 +362,123 @@ def encode_error_envelope(
     if request_id is not None:
         body["requestId"] = request_id
     return pack(body)
+
+
+# Envelopes of a stream (S-28).
+
+
+class StreamPart(NamedTuple):
+    """One STREAM envelope without its items, which begin at byte ``items_at``; one of the last three is meant."""
+
+    request_id: str
+    number: int | None = None
+    """How many items went before these."""
+    items: int = 0
+    last: bool = False
+    items_at: int = 0
+    credit: tuple[int, int] | None = None
+    """Items and bytes, all that was granted."""
+    progress: Progress | None = None
+
+
+class Progress(NamedTuple):
+    """How far a call is, as its service says.
+
+    Attributes:
+        done: how much is done, from 0.
+        total: how much there is; None where the service does not know.
+        note: a few words, maybe empty.
+    """
+
+    done: float
+    total: float | None = None
+    note: str = ""
+
+
+def encode_items(request_id: str, number: int, packed: list[bytes], *, last: bool = False) -> bytes:
+    """Items that are packed already."""
+    front: dict[str, Any] = {"requestId": request_id, "number": number}
+    if last:
+        front["last"] = True
+    packer = msgpack.Packer(autoreset=False)
+    packer.pack_map_header(len(front) + 1)
+    for key, value in front.items():
+        packer.pack(key)
+        packer.pack(value)
+    packer.pack("items")
+    packer.pack_array_header(len(packed))
+    return b"".join((packer.bytes(), *packed))
+
+
+def encode_credit(request_id: str, items: int, size: int) -> bytes:
+    """All that was granted since the call began."""
+    return pack({"requestId": request_id, "creditItems": items, "creditBytes": size})
+
+
+def encode_progress(request_id: str, done: float, total: float | None, note: str) -> bytes:
+    """A report; what of its note is too long or has no representation is left out."""
+    text = note[:MAX_SUMMARY_CHARACTERS].encode(errors="replace").decode()
+    return pack({"requestId": request_id, "done": done, "total": total, "note": text})
+
+
+def decode_stream(payload: bytes | memoryview) -> StreamPart:
+    """Check and read a STREAM envelope but for its items; WireError BAD_PAYLOAD."""
+    unpacker = msgpack.Unpacker(max_buffer_size=MAX_HEAD_BYTES)
+    unpacker.feed(bytes(payload[:MAX_HEAD_BYTES]))
+    try:
+        count = unpacker.read_map_header()
+        if unpacker.unpack() != "requestId":
+            raise WireError("BAD_PAYLOAD", "a stream envelope does not begin with a requestId")
+        request_id = _checked_id(unpacker.unpack())
+        kind = unpacker.unpack()
+        if kind == "number":
+            return _items_part(unpacker, request_id, count)
+        values = {kind: unpacker.unpack()}
+        for _ in range(count - 2):
+            key = unpacker.unpack()
+            values[key] = unpacker.unpack()
+    except WireError:
+        raise
+    except Exception as error:
+        raise WireError("BAD_PAYLOAD", f"a stream envelope cannot be read: {type(error).__name__}") from None
+    if unpacker.tell() != len(payload):
+        raise WireError("BAD_PAYLOAD", "something stands behind a stream envelope")
+    return _control_part(request_id, kind, values)
+
+
+def _items_part(unpacker: Any, request_id: str, count: int) -> StreamPart:
+    number = _checked_credit(unpacker.unpack())
+    key = unpacker.unpack()
+    last = key == "last"
+    if last:
+        if unpacker.unpack() is not True:
+            raise WireError("BAD_PAYLOAD", "last of a stream envelope is not true")
+        key = unpacker.unpack()
+    if key != "items" or count != 3 + last:
+        raise WireError("BAD_PAYLOAD", "items are not what ends a stream envelope")
+    items = unpacker.read_array_header()
+    return StreamPart(request_id, number, items, last, unpacker.tell())
+
+
+def _control_part(request_id: str, kind: str, values: dict[str, Any]) -> StreamPart:
+    if kind == "creditItems":
+        credit = _checked_credit(values["creditItems"]), _checked_credit(values.get("creditBytes"))
+        return StreamPart(request_id, credit=credit)
+    done, total, note = values.get("done"), values.get("total"), values.get("note")
+    if kind != "done" or not _is_amount(done) or not (total is None or _is_amount(total)):
+        raise WireError("BAD_PAYLOAD", "a stream envelope holds neither items, nor credit, nor progress")
+    if type(note) is not str or len(note) > MAX_SUMMARY_CHARACTERS:
+        raise WireError("BAD_PAYLOAD", "the note of a progress is no short text")
+    return StreamPart(request_id, progress=Progress(done, total, note))  # type: ignore[arg-type]
+
+
+def _is_amount(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < _MAX_TIME
+
+
+def decode_items(payload: bytes | memoryview, part: StreamPart) -> list[Any]:
+    """The items of an envelope whose front was read; WireError BAD_PAYLOAD."""
+    items = unpack_map(payload, "a stream envelope")["items"]
+    if len(items) != part.items:
+        raise WireError("BAD_PAYLOAD", "an envelope has other items than it says")
+    return items  # type: ignore[no-any-return]

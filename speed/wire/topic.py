@@ -197,3 +197,27 @@ def batches(messages: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
         size += len(one["payload"])
     if batch:
         yield batch
+
+
+class TopicOffset(int):
+    """Where a published message is kept: a number, and whether the message was there before."""
+
+    duplicate: bool = False
+    """It is a repetition: nothing was kept again. Its number is then that of the message that is kept, or -1 if the
+    host does not remember that."""
+
+    @classmethod
+    def of(cls, offset: int, *, duplicate: bool) -> TopicOffset:
+        """As the host answers."""
+        made = cls(offset)
+        made.duplicate = duplicate
+        return made
+
+
+def offsets_of(answer: Mapping[str, Any]) -> list[TopicOffset]:
+    """Of what was published, as the host answers."""
+    repeated = set(answer.get("repeated", ()))
+    return [
+        TopicOffset.of(offset, duplicate=place in repeated or offset < 0)
+        for place, offset in enumerate(answer["offsets"])
+    ]

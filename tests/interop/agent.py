@@ -127,6 +127,20 @@ class Agent(Topics):
         """What became of it; waits for its end, and forgets it."""
         return self._calls.pop(call).result(LATE_SECONDS)
 
+    def do_stream(
+        self, target: str, service: str, arguments: dict[str, Any] | None = None, read: int | None = None, **more: Any
+    ) -> dict[str, Any]:
+        """All items of a stream and its result, or its first ones."""
+        with self._node.stream(target, service, arguments, **more) as stream:
+            if read is not None:
+                return {"items": [next(stream) for _ in range(read)]}
+            return {"items": list(stream), "result": stream.result}
+
+    def do_progress(self, target: str, count: int) -> dict[str, Any]:
+        heard: list[speed.Progress] = []
+        result = self._node.call(target, "steps", {"count": count}, on_progress=heard.append)
+        return {"result": result, "heard": [[one.done, one.total, one.note] for one in heard]}
+
     def do_pipeline(self, target: str, service: str, count: int) -> dict[str, bool]:
         futures = [self._node.submit(target, service, {"n": n}, timeout=LATE_SECONDS) for n in range(count)]
         results = [future.result(LATE_SECONDS) for future in futures]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Generator, Iterator
+from datetime import date, timedelta
 from typing import Any
 
 import speed
@@ -20,6 +22,7 @@ def register(node: speed.Node) -> None:
     """Offer all of them on ``node``."""
     node.register("echo", _echo)
     node.register("add", lambda a, b: a + b)
+    node.register("due", _due)
     node.register("sleep", _sleep)
     node.register("fail", _fail)
     node.register("error", lambda code: speed.Response.error(code, "asked for", {"why": "asked"}))
@@ -30,6 +33,51 @@ def register(node: speed.Node) -> None:
     node.register("rows", by_row(_row))
     node.register("note", _note)
     _register_sequence(node)
+    for service in (numbers, total, double, endless, steps):
+        node.register(service.__name__, service)
+
+
+def numbers(count: int) -> Generator[int, None, str]:
+    yield from range(count)
+    return "over"
+
+
+def total(items: Iterator[int]) -> int:
+    return sum(items)
+
+
+def double(items: Iterator[int]) -> Iterator[int]:
+    for item in items:
+        yield 2 * item
+
+
+def endless(file: str) -> Iterator[int]:
+    """Whoever reads it goes early; ``file`` tells that it was closed."""
+    number = 0
+    try:
+        while True:
+            yield number
+            number += 1
+    finally:
+        _append(file, 1)
+
+
+def steps(request: speed.Request, count: int) -> int:
+    for step in range(count):
+        request.progress(step + 1, count, "counting")
+    return count
+
+
+def _append(file: str, n: int) -> None:
+    """One line, in one write."""
+    log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.write(log, b"%d\n" % n)
+    os.close(log)
+
+
+def _due(day: date, days: int, times: int = 1) -> list[date]:
+    """Days on which something is due."""
+    return [day + timedelta(days=days * number) for number in range(1, times + 1)]
 
 
 def _sleep(seconds: float) -> float:
@@ -60,9 +108,7 @@ def _note(
     request: speed.Request, n: int, file: str, seconds: float = 0.0, quits: bool = False, filler: Any = None
 ) -> bool:
     """What ran stays in ``file``, whoever is killed afterwards. ``filler`` only makes the request large."""
-    log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.write(log, b"%d\n" % n)
-    os.close(log)
+    _append(file, n)
     is_cancelled = seconds > 0 and request.cancellation.wait(seconds)
     if quits and is_cancelled:
         raise speed.CallWithdrawnError("as its caller wished")

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 import speed
-from speed.node.consumer import TopicOffset
+from speed.wire.topic import TopicOffset
 
 
 def _kept(kept: TopicOffset) -> dict[str, Any]:

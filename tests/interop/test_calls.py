@@ -187,6 +187,55 @@ def test_the_counters_of_a_node(between: Between, source: str, target: str) -> N
     assert {"numRequests", "numErrors", "lastError", "processingSeconds", "averageSeconds"} <= row.keys()
 
 
+@pairs("asks")
+def test_how_long_calls_ran_and_waited(between: Between, source: str, target: str) -> None:
+    """S-14: spans are counted by their length, the same in every language; 0.2 s is in the thirteenth."""
+    caller, server = between(source, target)
+
+    def times_of_sleep(kind: str) -> list[int]:
+        return list(caller.ask("stats", target=server.name)["services"].get("sleep", {}).get(kind, [0] * 24))
+
+    before, waited = times_of_sleep("runTimes"), times_of_sleep("queueTimes")
+    caller.call(server, "sleep", {"seconds": 0.2})
+    assert until(lambda: sum(times_of_sleep("runTimes")) == sum(before) + 1)
+    after = times_of_sleep("runTimes")
+    assert len(after) == 24
+    assert sum(after[:12]) == sum(before[:12])
+    assert sum(times_of_sleep("queueTimes")) == sum(waited) + 1
+
+
+@pairs("asks")
+def test_calls_that_wait_and_those_that_run(between: Between, agents: Agents, source: str, target: str) -> None:
+    """S-12: each is in one of the two numbers until it is answered; at most as many run as there are workers."""
+    caller, server = between(source, target, "serial")
+    other = agents.shared("server", target)
+    assert server.ask("stats")["workers"] == 1
+    calls = [
+        (one, one.tell("call", target=server.name, service="sleep", arguments={"seconds": 2.0}))
+        for one in (caller, other)
+    ]
+
+    def load() -> tuple[int, int]:
+        stats = server.ask("stats")
+        return stats["runningRequests"], stats["queuedRequests"]
+
+    assert until(lambda: load() == (1, 1))
+    for one, call in calls:
+        one.answer(call)
+    assert until(lambda: load() == (0, 0))
+
+
+@pairs("asks")
+def test_who_is_refused_is_counted_at_both_ends(between: Between, agents: Agents, source: str, target: str) -> None:
+    """S-14: by the name of the peer, where it refuses and where it is refused."""
+    caller, server = between(source, target)
+    shy = agents.shared("closed", target)
+    assert caller.refusal("call", target=server.name, service="forbidden", arguments={}).code == "ACCESS_DENIED"
+    assert until(lambda: server.ask("stats")["refusedSenders"].get(caller.name, 0) > 0)
+    assert caller.refusal("call", target=shy.name, service="add", arguments={"a": 1, "b": 1}).code == "ACCESS_DENIED"
+    assert caller.ask("stats")["refusedBy"][shy.name] > 0
+
+
 @caller_of_each
 def test_a_node_that_nobody_knows(between: Between, source: str) -> None:
     """S-7, A-3: UNKNOWN_NODE, at once."""

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from speed.errors import ConfigurationError, PayloadTooLargeError, WireError
 from speed.segment import Assembler, Splitter, read_segment, write_segment
-from speed.segment.assembler import trials
 from speed.segment.form import MAX_HEAD_BYTES
-from speed.segment.splitter import splitter_for
+from speed.segment.parity import splitter_for
+from speed.segment.reassembly import trials
 from speed.wire.envelope import ENVELOPE_OVERHEAD
 from speed.wire.limits import MIN_LENGTH_TRIALS
 from tests.thorough import examples
@@ -110,7 +110,7 @@ def test_the_lengths_that_are_tried_are_bounded(monkeypatch: pytest.MonkeyPatch)
     """G-11: beyond the bound the payload counts as lost, but for the full length."""
     size = 1 << 20
     assert trials(2, size) < MIN_LENGTH_TRIALS + size // 32
-    monkeypatch.setattr("speed.segment.assembler.MIN_LENGTH_TRIALS", 1000)
+    monkeypatch.setattr("speed.segment.reassembly.MIN_LENGTH_TRIALS", 1000)
     lost = b"x" * size + bytes(size // 2)
     kept = b"x" * size + bytes(size)
     for payload, outcome in ((lost, None), (kept, kept)):

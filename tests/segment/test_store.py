@@ -15,8 +15,7 @@ from speed.engine.large_payload import LargePayload, StoredSource, read_shards
 from speed.errors import SegmentStoreError
 from speed.fs.segment_store import BLOCK_BYTES, SegmentStore
 from speed.segment import Segment, Splitter
-from speed.segment.assembler import rebuild
-from speed.segment.reassembly import PayloadKey, Reconstruction
+from speed.segment.reassembly import PayloadKey, Reconstruction, rebuild
 from speed.wire.names import segments_dir
 from speed.wire.seal import Keyring
 

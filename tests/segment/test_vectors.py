@@ -13,7 +13,7 @@ from scripts.vectors.segment_arrivals import LIMITS
 from speed.errors import ConfigurationError, WireError
 from speed.segment import Assembler, Limits, Splitter, keccak256, read_segment, write_segment
 from speed.segment.form import Memory
-from speed.segment.splitter import Shape, cut
+from speed.segment.parity import Shape, cut
 from tests.vectors import case_name, load
 
 VECTORS = load("segments")

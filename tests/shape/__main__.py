@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from tests.shape import files
 
 TARGETS = {
-    "files": 220,
+    "files": 225,
     "median of lines, at least": 250,
     f"files below {files.SMALL_LINES} lines": 25,
     "circles of files": 0,

@@ -145,6 +145,21 @@ def test_a_listing_as_json_imports_neither_rich_nor_the_runtime(run: Command) ->
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_call_prints_the_items_of_a_stream_and_shows_progress(run: Command, billing: speed.Node) -> None:
+    @billing.service("rows")
+    def rows(request: speed.Request, count: int) -> Iterator[dict[str, int]]:
+        for number in range(count):
+            yield {"number": number}
+        request.progress(count, count, "read\x1b[31m")
+
+    done = run("call", "billing", "rows", "count=3", "--stream", "--progress")
+    assert done.out == '{"number": 0}\n{"number": 1}\n{"number": 2}\n'
+    assert "100%" in done.err
+    assert "\x1b" not in done.err
+    assert "--stream" not in done.out
+    assert run("call", "billing", "rows", "count=3").status == 7
+
+
 def test_services_stats_and_ping_ask_the_node(run: Command, billing: speed.Node) -> None:
     assert run("services", "billing", "--json").value["services"] == ["fail", "raw", "tax"]
     assert run("call", "billing", "tax", "amount=8").out == "2.0\n"

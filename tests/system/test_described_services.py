@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
@@ -120,3 +122,39 @@ def test_the_command_line_shows_them_and_reads_values_by_them(node: Make, root: 
     assert json.loads(called.out) == ["5", "2026-11-25", "aGk=", 7]
     quoted = run("call", "server", "book", 'name="5"', "day=2026-11-25", "data=", "--json")
     assert json.loads(quoted.out)[0] == "5"
+
+
+def test_a_stub_is_written_from_the_command_line(
+    node: Make, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its client calls the node that it describes."""
+    run = Command(Path(root))
+    server = node("server", allow=["cli.*", "shop"])
+    server.register("total", total, version="2")
+    file = tmp_path / "server_services.py"
+    assert run("stub", "server", "--name", "Shop", "--output", str(file)).status == 0
+    written = run("stub", "server", "--name", "Shop")
+    assert written.out == file.read_text("utf-8")
+    module = types.ModuleType("server_services")
+    monkeypatch.setitem(sys.modules, "server_services", module)
+    exec(compile(written.out, str(file), "exec"), vars(module))
+    client = node("shop").client(module.Shop, "server")
+    assert client.total([{"price": Decimal("1.5")}, {"price": Decimal(2)}]) == Decimal("3.5")
+    assert "public final class Shop" in run("stub", "server", "--language", "java", "--name", "com.shop.Shop").out
+    assert "namespace shop {" in run("stub", "server", "--language", "cpp", "--name", "shop::Shop").out
+    refused = run("stub", "server", "--name", "no class")
+    assert (refused.status, "is no name of a class" in refused.err) == (2, True)
+
+
+def test_a_description_is_a_document_of_openapi(node: Make, root: str) -> None:
+    run = Command(Path(root))
+    server = node("server", allow=["cli.*"])
+    server.register("total", total)
+    server.register("plain", Plain())
+    document = json.loads(run("describe", "server", "--openapi").out)
+    assert (document["openapi"], sorted(document["paths"])) == ("3.1.0", ["/server/plain", "/server/total"])
+    posted = document["paths"]["/server/total"]["post"]
+    schema = posted["requestBody"]["content"]["application/json"]["schema"]
+    assert (posted["summary"], schema["required"]) == ("Adds up what items cost.", ["items"])
+    assert schema["$id"] == "urn:speed:server:total:parameters"
+    assert schema["$defs"]["Item"]["properties"]["price"] == {"type": "string", "format": "decimal"}

@@ -13,12 +13,13 @@ import speed
 from speed.errors import UnknownNodeError
 from speed.fs.keyfile import read_keys, write_key_file
 from speed.spark import CallSettings, NodeSettings
-from speed.spark.nodes import LiveNodes, check_here
+from speed.spark.calls import ROWS_A_CALL
+from speed.spark.nodes import JobNodes, check_here
 from speed.wire.seal import Keyring
 from tests.system.commands import PATIENCE
 from tests.system.spark_drivers import Driver, Site, driver_on, rows_are_right, until
 from tests.system.spark_hosts import Host, Network
-from tests.system.spark_hosts_job import MANY, MANY_A_BATCH, ROWS
+from tests.system.spark_hosts_job import MANY, ROWS
 from tests.system.spark_sessions import Place, StandaloneCluster
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
@@ -166,7 +167,7 @@ def test_no_row_passes_the_driver_or_another_host(cluster: Cluster, client: Driv
     before = [host.network_bytes for host in hosts]
     assert client.done("sum", OWN)["sum"] == MANY * (MANY - 1)
     assert max(host.network_bytes - past for host, past in zip(hosts, before, strict=True)) < MANY
-    assert sum(len(host.noted("rows")) for host in cluster.workers) >= MANY // MANY_A_BATCH
+    assert sum(len(host.noted("rows")) for host in cluster.workers) >= MANY // ROWS_A_CALL
 
 
 def test_nobody_but_its_own_host_is_seen_by_the_node_of_a_driver(cluster: Cluster, client: Driver) -> None:
@@ -338,7 +339,7 @@ def test_a_worker_whose_key_differs_is_told_both_key_ids_and_no_key_without_a_wa
             UnknownNodeError, match=r"after 0 s.*the key differs: geo on this host has [0-9a-f]+, this worker"
         ) as error,
     ):
-        check_here(LiveNodes(node), settings, call)
+        check_here(JobNodes(node), settings, call)
     assert Keyring((mine,)).key_id.hex() in str(error.value)
     assert Keyring((theirs,)).key_id.hex() in str(error.value)
     assert mine.hex() not in str(error.value)

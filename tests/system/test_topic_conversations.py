@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.node.consumer import TopicOffset
+from speed.wire.topic import TopicOffset
 from tests.vectors import case_name, load, value_of
 
 pytestmark = pytest.mark.system

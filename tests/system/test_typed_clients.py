@@ -65,6 +65,21 @@ def test_arguments_that_no_method_takes_are_refused_before_anything_is_written(s
         client.book(Decimal(1))
 
 
+class Named(Protocol):
+    @speed.named("book", cost="price")
+    def order(self, cost: Decimal, note: str = "") -> Receipt: ...
+
+
+class NamedWrongly(Protocol):
+    @speed.named("book", gone="price")
+    def order(self, cost: Decimal) -> Receipt: ...
+
+
+def test_a_method_may_have_another_name_than_its_service_and_so_may_arguments(shop: speed.Node) -> None:
+    client = shop.client(Named, "billing")
+    assert client.order(Decimal(2), note="x") == client.order(cost=Decimal(2), note="x") == Receipt(Decimal(2), ["x"])
+
+
 class Other(Protocol):
     def book(self, price: Decimal, currency: str) -> Receipt: ...
 
@@ -105,6 +120,7 @@ class Unchecked(Protocol):
     ("protocol", "told"),
     [
         (Positional, "arguments travel by name"),
+        (NamedWrongly, "has no parameter 'gone', which is named"),
         (Unchecked, "complex, which cannot be checked"),
         (int, "int has no public methods|arguments travel by name"),
         (5, "not int"),

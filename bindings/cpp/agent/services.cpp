@@ -61,6 +61,18 @@ Response row(const Request& request) {
   return give == "text" ? Value("t") : Value();
 }
 
+using Day = std::chrono::year_month_day;
+
+Response due(const Request& request) {
+  std::vector<Day> found;
+  const std::chrono::sys_days day(request.get<Day>("day"));
+  const auto days = request.get<std::int64_t>("days");
+  for (std::int64_t number = 1; number <= request.get_or<std::int64_t>("times", 1); ++number) {
+    found.emplace_back(day + std::chrono::days(days * number));
+  }
+  return Value(found);
+}
+
 }  // namespace
 
 void Sequence::add(std::int64_t number) {
@@ -77,6 +89,12 @@ void serve(speed::Node& node) {
   auto sequence = std::make_shared<Sequence>();
   node.serve("echo", [](const Request& request) -> Response { return request.get<Value>("data"); });
   node.serve("add", [](const Request& request) -> Response { return sum(request); });
+  node.serve("due", due,
+             {.description = speed::ServiceDescription("Days on which something is due.")
+                                 .parameter<Day>("day")
+                                 .parameter<std::int64_t>("days")
+                                 .optional_parameter<std::int64_t>("times")
+                                 .result<std::vector<Day>>()});
   node.serve("sleep", sleep_for);
   node.serve("note", note);
   node.serve("fail", [](const Request& request) -> Response {

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "channel.hpp"
 #include "convert.hpp"
 #include "errors.hpp"
 #include "speed/embedding.hpp"
@@ -88,7 +89,8 @@ nb::tuple PythonService::arguments_of(const Request& request) const {
   const nb::object arguments = dict_of(request.arguments);
   if (is_plain_) return nb::make_tuple(arguments, request.caller, request.traceparent);
   return nb::make_tuple(request.service, arguments, request.caller, request.request_id, request.deadline_ms,
-                        request.traceparent, request.redelivered(), Cancellation(request.stop_token()));
+                        request.traceparent, request.redelivered(), Cancellation(request.stop_token()),
+                        request.channel == nullptr ? nb::none() : nb::cast(Channel(request.channel)));
 }
 
 nb::object PythonService::dict_of(const Map& arguments) const {

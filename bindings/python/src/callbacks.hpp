@@ -35,8 +35,8 @@ class Cancellation {
   std::vector<std::unique_ptr<Hook>> hooks_;
 };
 
-// `answer(service, arguments, caller, request_id, deadline_ms, traceparent, redelivered, cancellation)` gives (result,
-// code, message, details); it raises nothing. One that `is_plain` is called as `answer(arguments, caller, traceparent)`.
+// `answer(service, arguments, caller, request_id, deadline_ms, traceparent, redelivered, cancellation, channel)` gives
+// (result, code, message, details); it raises nothing. One that `is_plain` is called as `answer(arguments, caller, traceparent)`.
 // Bytes in the arguments that `viewed` names are memoryviews.
 class PythonService : public Service {
  public:

@@ -155,6 +155,17 @@ std::string Engine::submit(nb::handle target, nb::handle service, nb::handle arg
   return without_lock([&] { return node_->start(node, name, members, options, std::move(answered)); });
 }
 
+Channel Engine::open_stream(nb::handle target, nb::handle service, nb::handle arguments, double timeout,
+                            nb::handle traceparent, const nb::tuple& offer) {
+  check();
+  const Map members = to_arguments(arguments);
+  const std::string node = name_in(target), name = name_in(service);
+  const CallOptions options = call_options(timeout, traceparent);
+  const StreamOffer wanted{nb::cast<std::uint64_t>(offer[0]), nb::cast<std::uint64_t>(offer[1]),
+                           nb::cast<bool>(offer[2]), nb::cast<bool>(offer[3])};
+  return Channel(without_lock([&] { return node_->open_stream(node, name, members, options, wanted); }));
+}
+
 void Engine::withdraw(const std::string& target, const std::string& id) {
   const Released released;
   node_->withdraw(target, id);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "channel.hpp"
 #include "settling.hpp"
 #include "speed/embedding.hpp"
 
@@ -39,6 +40,8 @@ class Engine {
   // Its id, by which it is withdrawn.
   std::string submit(nb::handle target, nb::handle service, nb::handle arguments, double timeout,
                      nb::handle traceparent, bool views, nb::handle future);
+  Channel open_stream(nb::handle target, nb::handle service, nb::handle arguments, double timeout,
+                      nb::handle traceparent, const nb::tuple& offer);
   void withdraw(const std::string& target, const std::string& id);
   double ping(nb::handle target, double timeout);
   nb::object discover(nb::handle target, const char* operation, double timeout);

@@ -107,6 +107,22 @@ NB_MODULE(_native, module) {
       .def("close", &Present::close);
   module.def("set_log", &log_to);
 
+  nb::class_<Channel>(module, "Channel")
+      .def_prop_ro("request_id", &Channel::request_id)
+      .def_prop_ro("wants_items", [](const Channel& channel) { return channel.offer().wants_items(); })
+      .def_prop_ro("sends_items", [](const Channel& channel) { return channel.offer().sends; })
+      .def_prop_ro("wants_progress", [](const Channel& channel) { return channel.offer().progress; })
+      .def("take", &Channel::take)
+      .def("process", &Channel::process)
+      .def("open", &Channel::open)
+      .def("reserve", &Channel::reserve)
+      .def("write", &Channel::write)
+      .def("report", &Channel::report, arg(), arg().none(), arg())
+      .def("close", &Channel::close)
+      .def_prop_ro("broken", &Channel::broken)
+      .def("outcome", &Channel::outcome)
+      .def("withdraw", &Channel::withdraw);
+
   nb::class_<Engine>(module, "Engine", nb::type_slots(collected<Engine>))
       .def("__init__", &make_engine, nb::kw_only(), arg("name"), arg("options"), arg("settle"))
       .def("allow", &Engine::allow)
@@ -117,6 +133,7 @@ NB_MODULE(_native, module) {
       .def("unregister", &Engine::unregister)
       .def("call", &Engine::call, arg(), arg(), arg(), arg(), arg().none(), arg())
       .def("submit", &Engine::submit, arg(), arg(), arg(), arg(), arg().none(), arg(), arg())
+      .def("open_stream", &Engine::open_stream, arg(), arg(), arg(), arg(), arg().none(), arg())
       .def("withdraw", &Engine::withdraw)
       .def("ping", &Engine::ping)
       .def("discover", &Engine::discover)

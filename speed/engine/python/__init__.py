@@ -8,6 +8,7 @@ Threads of a node (RFC 2), each named ``speed-<node>-<role>``, each a daemon wit
 * ``registry`` renews the lease, watches joins and leaves, notices nodes that died.
 * ``worker-N`` run services, handlers and callbacks as the Scheduler says; started when first needed.
 * ``loop`` awaits what is ``async``.
+* ``speed-stream-ID`` sends the items of one stream; ``speed-items-ID`` goes through those of a caller.
 * For ``node.aio``: ``start-N`` write calls, ``await-N`` do what else may wait, ``receive`` fetches messages.
 * ``settling-N`` tell callers of servers that are gone, or send their calls to the successor; started when needed.
 * ``lost`` tells of a lost lease, ``abort`` ends the node when a worker found that out.
@@ -18,11 +19,13 @@ further down.
 1.  ``node``         grants, services and subscriptions being published
 2.  ``turn``         from taking a request to its beginning: requests begin in order
 3.  ``segments``     what is kept of payloads in segments
+    ``sending``      the items of one stream while they are written
 4.  ``links``        the table of outgoing links
 5.  ``link``         sequence, sealing and appending of one link; free while a sender waits for room
 6.  ``lane``         reading, finishing and committing of one lane
 7.  ``work``         the Scheduler, and who waits for work
-8.  ``answers``, ``withdrawals``, ``settling``, ``pending``, ``threads``, ``receiving``, ``loop``, ``watch``  tables
+8.  ``answers``, ``withdrawals``, ``settling``, ``pending``, ``threads``, ``receiving``, ``loop``, ``watch``,
+    ``stream``       tables
 9.  ``outcome``      one waiter's place, and a resting worker's
 10. ``limiter``, ``stats``   what is counted and logged; nothing is taken under them
 

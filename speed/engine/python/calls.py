@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from speed.core import counters, texts
 from speed.core.calls import PendingCall, PendingCalls, RequestState, call_error, not_begun
 from speed.core.log import logger
+from speed.core.streams import StreamCredit, StreamWindow, check_needless
 from speed.engine.futures import Answer, CallFuture, Carried, Completion, OneAnswer, Outcome, Waiter
 from speed.engine.message import FRONT_ROOM, Published, Sent, described, is_large, publish_to
 from speed.engine.options import WRITE_MESSAGES, CallRequest, SendRequest
@@ -24,6 +25,7 @@ from speed.engine.python.context import Context
 from speed.engine.python.links import Links
 from speed.engine.python.outgoing import OutgoingLink
 from speed.engine.python.settling import Settling, Withdrawals
+from speed.engine.python.streams import LaneChannel, Streams
 from speed.engine.tracing import current_trace
 from speed.engine.workers import WorkerPool
 from speed.errors import (
@@ -42,7 +44,8 @@ from speed.fs.identity import boot_ms, unix_ms
 from speed.wire import lazily, names, spc
 from speed.wire.cursor import Cursor
 from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
-from speed.wire.limits import CALL_GRACE_SECONDS, MAX_PAYLOAD_BYTES
+from speed.wire.limits import CALL_GRACE_SECONDS, CALL_TIMEOUT_SECONDS, MAX_PAYLOAD_BYTES
+from speed.wire.spc import StreamOffer
 from speed.wire.text import harmless
 from speed.wire.value import as_views
 
@@ -56,6 +59,8 @@ messages = logger("speed.messages")
 _REPLACED = NodeReplacedError.code.encode()
 _CODE_BYTES = 160
 """The code of an answer lies within so many bytes, whatever its id."""
+STREAM_WRITE_SECONDS = 30.0
+"""How long a part of a stream waits for room in a full inbox, before the stream fails."""
 _UNRECORDED = frozenset({JournalFullError.code, JournalRefusedError.code})
 
 
@@ -76,6 +81,7 @@ class Calls:
         """What ends, or sends again, calls whose server was replaced; set once both are made."""
         self.replaced: Callable[[str], None] = lambda _: None
         """Told of a node that answers for a successor of the one that was called."""
+        self.streams = Streams(context)
         self._numbers = count(1)
         self._prefix = f"{context.generation:x}."
 
@@ -101,7 +107,7 @@ class Calls:
         """Call, and wait later; ``carried`` makes of the answer what the caller gets."""
         self._context.check_open()
         request_id = self._next_id()
-        future = CallFuture(self._tell, self._process, request.target, request.service)
+        future = CallFuture(self.tell, self._process, request.target, request.service)
         future.views, future.carried, future.read = request.views, carried, request.read
         future.on_cancelled(partial(self._withdrawals.withdraw, request.target, request_id))
         try:
@@ -113,13 +119,53 @@ class Calls:
             future.cancel()
             raise
 
-    def _start(self, request_id: str, request: CallRequest, completion: Completion) -> None:
+    def open_stream(self, request: CallRequest, offer: StreamOffer) -> LaneChannel:
+        """Begin a call with a stream; credit of the offer is the window of its items."""
+        self._context.check_open()
+        target, request_id = request.target, self._next_id()
+        channel = LaneChannel(request_id, offer, StreamWindow(offer.items, offer.bytes), StreamCredit())
+        withdraw = partial(self._withdraw_stream, target, request_id)
+        channel.bind(
+            partial(self._send_part, target, STREAM_WRITE_SECONDS), partial(self._send_part, target, 0.0), withdraw
+        )
+        self.streams.add(target, channel)
+
+        def complete(outcome: Outcome) -> None:
+            self.streams.remove(target, request_id)
+            channel.end(outcome)
+
+        try:
+            self._start(request_id, request, complete, offer)
+        except BaseException as error:
+            self.streams.remove(target, request_id)
+            if not isinstance(error, SpeedError):
+                self._withdrawals.withdraw(target, request_id)
+            raise
+        return channel
+
+    def _withdraw_stream(self, target: str, request_id: str) -> None:
+        self.streams.remove(target, request_id)
+        self._withdrawals.withdraw(target, request_id)
+
+    def _send_part(self, target: str, seconds: float, payload: bytes) -> None:
+        self._context.check_open()  # a forked child among others
+        deadline = monotonic() + seconds
+        self._links.granted(target, deadline).send(EnvelopeType.STREAM, 0, payload, deadline)
+
+    def _start(
+        self, request_id: str, request: CallRequest, completion: Completion, offer: StreamOffer | None = None
+    ) -> None:
         """Send one SPC request; ``completion`` runs once, unless this raises a SpeedError: then nothing began."""
         target, service, arguments, timeout_seconds, traceparent, *_ = request
         try:
-            link = self._links.granted(target, starting=True)
+            streams = offer is not None and (offer.wants_items or offer.sends)
+            until = monotonic() + min(timeout_seconds, CALL_TIMEOUT_SECONDS) if streams else 0.0
+            link = self._links.granted(target, until, starting=not streams)
             entry = link.entry
             assert entry is not None
+            if offer is not None and "streams" not in entry.features:
+                check_needless(target, streams)
+                offer = None
             milliseconds = int(timeout_seconds * 1000)
             payload = spc.encode_request(
                 request_id,
@@ -130,12 +176,13 @@ class Calls:
                 max(0, unix_ms() + milliseconds),
                 traceparent or current_trace(),
                 (self._context.boot_id, max(0, boot_ms() + milliseconds)),
+                offer,
             )
             deadline = monotonic() + timeout_seconds
             call = self._track(request_id, deadline + CALL_GRACE_SECONDS, target, completion)
             call.request = state = RequestState(entry, deadline)
-            is_kept = self._pending.keep(state, payload)
-            if entry.status != "starting":
+            is_kept = not streams and self._pending.keep(state, payload)
+            if streams or entry.status != "starting":
                 self._send_request(link, request_id, payload, state)
             elif is_kept:
                 self.settling.wait_until_online(call, state)
@@ -242,7 +289,7 @@ class Calls:
 
     # --- callbacks ---
 
-    def _tell(self, run_callbacks: Callable[[], None]) -> None:
+    def tell(self, run_callbacks: Callable[[], None]) -> None:
         self._untold.append(run_callbacks)
         if self._over:
             self.tell_rest()

@@ -8,6 +8,7 @@ from typing import Any
 
 from speed.core.access import AccessPolicy
 from speed.core.calls import PendingCalls
+from speed.core.scheduler import TIMES, time_place
 from speed.engine import threads
 from speed.engine.tracing import LogLimiter
 from speed.errors import SpeedError, fresh
@@ -29,6 +30,9 @@ class ServiceStats:
     errors: int = 0
     last_error: str = ""
     processing_seconds: float = 0.0
+    timed_out: int = 0
+    queue_times: list[int] = field(default_factory=lambda: [0] * TIMES)
+    run_times: list[int] = field(default_factory=lambda: [0] * TIMES)
 
     def as_map(self) -> dict[str, Any]:
         average = self.processing_seconds / self.requests if self.requests else 0.0
@@ -38,6 +42,9 @@ class ServiceStats:
             "lastError": self.last_error,
             "processingSeconds": self.processing_seconds,
             "averageSeconds": average,
+            "numTimedOut": self.timed_out,
+            "queueTimes": list(self.queue_times),
+            "runTimes": list(self.run_times),
         }
 
 
@@ -48,20 +55,43 @@ class Stats:
         self.lock = threads.lock("stats")
         self._counts: dict[str, int] = {}
         self._services: dict[str, ServiceStats] = {}
+        self._refused_senders: dict[str, int] = {}
+        self._refused_by: dict[str, int] = {}
 
     def count(self, name: str, amount: int = 1) -> None:
         with self.lock:
             self._counts[name] = self._counts.get(name, 0) + amount
 
-    def served(self, service: str, seconds: float, error: str = "") -> None:
-        """Record one request that began and was answered; ``error`` is its code, empty on success."""
+    def served(self, service: str, seconds: float, error: str = "", queued_seconds: float = 0.0) -> None:
+        """Record one request that waited, began and was answered; ``error`` is its code, empty on success."""
+        queued, ran = time_place(queued_seconds), time_place(seconds)
         with self.lock:
-            stats = self._services.get(service) or self._services.setdefault(service, ServiceStats())
+            stats = self._of(service)
             stats.requests += 1
+            stats.queue_times[queued] += 1
+            stats.run_times[ran] += 1
             stats.processing_seconds += seconds
             if error:
                 stats.errors += 1
                 stats.last_error = error
+
+    def timed_out(self, service: str) -> None:
+        """Record that the deadline of a request for a service that is registered passed, before it began or later."""
+        with self.lock:
+            self._of(service).timed_out += 1
+
+    def _of(self, service: str) -> ServiceStats:
+        return self._services.get(service) or self._services.setdefault(service, ServiceStats())
+
+    def refused_sender(self, sender: str) -> None:
+        """Record that an envelope of ``sender`` was refused for lack of a grant."""
+        with self.lock:
+            _count_of_few(self._refused_senders, sender)
+
+    def refused_by(self, target: str) -> None:
+        """Record that something was not written to ``target``, which does not allow this node."""
+        with self.lock:
+            _count_of_few(self._refused_by, target)
 
     def value(self, name: str) -> int:
         with self.lock:
@@ -71,8 +101,20 @@ class Stats:
         with self.lock:
             return {
                 "counters": dict(sorted(self._counts.items())),
+                "refusedSenders": dict(sorted(self._refused_senders.items())),
+                "refusedBy": dict(sorted(self._refused_by.items())),
                 "services": {name: stats.as_map() for name, stats in sorted(self._services.items())},
             }
+
+
+MAX_PEERS = 64
+OTHER_PEERS = "*"
+"""What is counted of peers beyond so many: they choose their names."""
+
+
+def _count_of_few(counts: dict[str, int], peer: str) -> None:
+    name = peer if peer in counts or len(counts) < MAX_PEERS else OTHER_PEERS
+    counts[name] = counts.get(name, 0) + 1
 
 
 # Whether a node ends, and why it cannot be used any more.

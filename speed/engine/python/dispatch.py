@@ -1,4 +1,4 @@
-"""From an opened envelope to the part that handles it: one table over the eight types (W-4, S-11, S-12).
+"""From an opened envelope to the part that handles it: one table over the nine types (W-4, S-11, S-12).
 
 Runs on the thread that reads. Messages, events and requests are finished by the worker that handled them, or
 here when they are refused; all other types are done when they are read.
@@ -46,9 +46,10 @@ _ROOM_BYTES = 4096
 class Introspection:
     """What a node tells of itself to a node that it allows."""
 
-    def __init__(self, context: Context, services: ServiceRegistry) -> None:
+    def __init__(self, context: Context, services: ServiceRegistry, pool: WorkerPool) -> None:
         self._context = context
         self._services = services
+        self._pool = pool
         self.senders: Callable[[], list[str]] = list
         """Names of the nodes whose lanes are open; known once the protocol part exists."""
         self.lane_counts: Callable[[], dict[str, int]] = dict
@@ -100,6 +101,7 @@ class Introspection:
             "uptimeSeconds": max(0, unix_ms() - started) / 1000,
             "pendingCalls": len(self._context.pending),
             "lanes": len(self.senders()),
+            **self._pool.load(),
             **snapshot,
         }
 
@@ -145,6 +147,7 @@ class Dispatch:
             EnvelopeType.HEARTBEAT: self._heartbeat,
             EnvelopeType.ERROR: self._error,
             EnvelopeType.ACK: self._ack,
+            EnvelopeType.STREAM: self._stream,
         }
 
     def may_read(self, source: str) -> bool:
@@ -164,6 +167,7 @@ class Dispatch:
     def _unauthorised(self, lane: Lane, received: OpenedEnvelope) -> None:
         """Discard (RFC 9.6); only a request is told, since its caller waits (RFC 9.8)."""
         self._context.stats.count(counters.UNAUTHORISED)
+        self._context.stats.refused_sender(lane.source)
         self._context.limiter.warn(log, "unauthorised", "an envelope of %s is discarded: it has no grant", lane.source)
         if received.header.type != EnvelopeType.SPC_REQUEST:
             lane.drop(received.token)
@@ -280,6 +284,10 @@ class Dispatch:
 
     def _ack(self, lane: Lane, received: OpenedEnvelope) -> None:
         self._calls.acknowledged(lane.source, *spc.decode_ack(received.payload))
+
+    def _stream(self, lane: Lane, received: OpenedEnvelope) -> None:
+        side = self._calls if received.header.flags & FLAG_REPLY else self._serving
+        side.streams.arrive(lane.source, received.payload)
 
     def _error(self, lane: Lane, received: OpenedEnvelope) -> None:
         self._calls.refused(lane.source, spc.decode(received.payload))

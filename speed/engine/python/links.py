@@ -39,7 +39,7 @@ from speed.wire.envelope import FLAG_REPLY, EnvelopeType
 from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES
 
 if TYPE_CHECKING:
-    from speed.segment.splitter import Splitter
+    from speed.segment.parity import Splitter
 
 
 # All outgoing links of a node: made on first use, to nodes whose grant was just looked at.
@@ -118,6 +118,7 @@ class Links:
     def _check_grant(self, entry: Entry) -> None:
         if not granted(entry, self._context.name):
             self._context.stats.count(counters.SENDS_DENIED)
+            self._context.stats.refused_by(entry.name)
             raise AccessDeniedError(texts.not_allowed(entry.name, self._context.name))
 
     def open(self, target: str, generation: int) -> OutgoingLink:

@@ -209,7 +209,7 @@ def _begin(
     def lost(error: SpeedError) -> None:
         parts.abort(error)
 
-    serving = Serving(context, pool, answers, partial(_lost_by_worker, context, lost))
+    serving = Serving(context, links, pool, answers, partial(_lost_by_worker, context, lost))
     delivery = Delivery(context, pool)
     settling = Settling(context, calls.send_again)
     calls.settling = settling
@@ -235,7 +235,7 @@ def _begin(
         lambda name: protocol.node_replaced(name),  # noqa: PLW0108 (it is made below)
         sweeper,
     )
-    introspection = Introspection(context, serving.services)
+    introspection = Introspection(context, serving.services, pool)
     dispatch = Dispatch(
         context,
         links,
@@ -409,7 +409,8 @@ class PythonEngine:
         self._context = parts.context
         self.name, self.root = options.name, parts.context.root
         # What one part does by itself is asked of that part.
-        self.call, self.submit = parts.calls.call, parts.calls.submit
+        self.call, self.submit, self.tell = parts.calls.call, parts.calls.submit, parts.calls.tell
+        self.open_stream = parts.calls.open_stream
         self.send, self.send_all = parts.outbox.send, parts.outbox.send_all
         self.forward, self.publish = parts.outbox.forward, parts.outbox.publish
         self.on_message = parts.delivery.on_message

@@ -30,7 +30,7 @@ from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
 
 if TYPE_CHECKING:
-    from speed.segment.splitter import Splitter
+    from speed.segment.parity import Splitter
     from speed.wire.cursor import SlotHead
 
 
@@ -194,7 +194,7 @@ class OutgoingLink:
         """
         with lazily.guard:
             from speed.segment.form import write_segment
-            from speed.segment.splitter import splitter_for
+            from speed.segment.parity import splitter_for
 
         self.check_takes(len(payload), MAX_CALL_BYTES)
         splitter = self.splitter or splitter_for(len(payload))

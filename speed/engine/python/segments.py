@@ -28,10 +28,9 @@ from speed.errors import ConfigurationError, SegmentStoreError, WireError
 from speed.fs.segment_store import SegmentStore, StoreDamagedError, StoredShards
 from speed.fs.slots import OpenedEnvelope
 from speed.message.view import MessageView
-from speed.segment.assembler import rebuild
 from speed.segment.form import MAX_HEAD_BYTES, ByteSource, Segment, keccak256, read_segment, write_segment
-from speed.segment.reassembly import Limits, PayloadKey, Reassembly, Reconstruction, SegmentVerdict
-from speed.segment.splitter import Splitter, splitter_for
+from speed.segment.parity import Splitter, splitter_for
+from speed.segment.reassembly import Limits, PayloadKey, Reassembly, Reconstruction, SegmentVerdict, rebuild
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
 from speed.wire.limits import (
     FILE_BACKED_BYTES,

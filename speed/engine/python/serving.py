@@ -21,10 +21,21 @@ from speed.core.hints import checked_seconds
 from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.scheduler import Admission, Work, WorkState
-from speed.core.services import Registered, Request, Response, ServiceRegistry, failure_line, run
+from speed.core.services import (
+    Registered,
+    Request,
+    Response,
+    ServiceRegistry,
+    check_streaming,
+    failure_line,
+    run,
+)
+from speed.core.streams import StreamCredit, StreamWindow
+from speed.engine.python.calls import STREAM_WRITE_SECONDS
 from speed.engine.python.context import Context
 from speed.engine.python.lanes import Lane
-from speed.engine.python.links import Answers
+from speed.engine.python.links import Answers, Links
+from speed.engine.python.streams import LaneChannel, Streams
 from speed.engine.threads import ProgramsCode
 from speed.engine.tracing import continued
 from speed.engine.workers import WorkerPool
@@ -39,7 +50,7 @@ from speed.errors import (
 )
 from speed.fs.identity import boot_ms, unix_ms
 from speed.wire import spc
-from speed.wire.envelope import generation_of
+from speed.wire.envelope import FLAG_REPLY, EnvelopeType, generation_of
 from speed.wire.spc import RequestHead
 
 if TYPE_CHECKING:
@@ -110,6 +121,7 @@ class Accepted:
         "payload",
         "sent_ms",
         "source",
+        "taken_at",
         "token",
         "unsure",
         "was_found_again",
@@ -129,7 +141,7 @@ class Accepted:
         self.lane, self.source, self.token, self.generation = lane, lane.source, token, generation
         self.head, self.payload, self.deadline = head, payload, deadline
         self.sent_ms, self.unsure = sent_ms, unsure
-        self.cancellation = Withdrawal()
+        self.cancellation, self.taken_at = Withdrawal(), monotonic()
         self.is_over = self.was_found_again = False
         self._right = [None]
 
@@ -186,14 +198,16 @@ class Serving:
     """Requests of other nodes, from acceptance to answer. Thread-safe."""
 
     def __init__(
-        self, context: Context, pool: WorkerPool, answers: Answers, lost: Callable[[SpeedError], None]
+        self, context: Context, links: Links, pool: WorkerPool, answers: Answers, lost: Callable[[SpeedError], None]
     ) -> None:
         """``lost`` is told when another process turns out to have the name."""
         self._lost = lost
+        self._links = links
         self.services = ServiceRegistry()
         self._context = context
         self._pool = pool
         self._answers = answers
+        self.streams = Streams(context)
         self._callers: dict[str, dict[str, Accepted]] = {}
         """What waits or runs, by caller and id."""
         self._withdrawn: deque[Accepted] = deque()
@@ -293,6 +307,8 @@ class Serving:
         if isinstance(found, Response):
             if found.error_code == "SERVICE_NOT_FOUND":
                 self._context.stats.count(counters.REQUESTS_FOR_NO_SERVICE)
+            elif found.error_code == "ACCESS_DENIED":
+                self._context.stats.refused_sender(call.source)
             return partial(self._end, call, found)
         if (call.unsure or call.head.repeated) and not found.idempotent:
             self._context.stats.count(counters.REQUESTS_IN_DOUBT)
@@ -341,16 +357,52 @@ class Serving:
             call.head.repeated or call.unsure,
             call.cancellation,
         )
+        if head.stream is not None:
+            self._run_stream(call, found, request, began)
+            return
         with ProgramsCode(), continued(head.traceparent):
             response = run(found.service, request)
         self._end(call, response, began)
+
+    def _run_stream(self, call: Accepted, found: Registered, request: Request, began: float) -> None:
+        """The same where items or progress travel beside the call."""
+        head, offer = call.head, call.head.stream
+        assert offer is not None
+        channel = LaneChannel(
+            head.request_id, offer, StreamWindow(is_open=False), StreamCredit(offer.items, offer.bytes)
+        )
+        write = partial(self._send_part, call, STREAM_WRITE_SECONDS)
+        channel.bind(write, partial(self._report, call), channel.close)
+        self.streams.add(call.source, channel)
+        call.cancellation.call_when_set(channel.close)
+        try:
+            response = check_streaming(found, head.service, offer)
+            if response is None:
+                with ProgramsCode(), continued(head.traceparent):
+                    response = run(found.service, request._replace(channel=channel))
+        finally:
+            self.streams.remove(call.source, head.request_id)
+            channel.close()
+        self._end(call, response, began)
+
+    def _send_part(self, call: Accepted, seconds: float, payload: bytes) -> None:
+        self._context.check_open()  # a forked child among others
+        link = self._links.open(call.source, call.generation)
+        link.send(EnvelopeType.STREAM, FLAG_REPLY, payload, monotonic() + seconds)
+
+    def _report(self, call: Accepted, payload: bytes) -> None:
+        """Progress is lost where there is no room for it."""
+        with suppress(SpeedError):
+            link = self._links.open(call.source, call.generation)
+            link.send(EnvelopeType.STREAM, FLAG_REPLY, payload, 0.0, urgent=True)
 
     def _end(self, call: Accepted, response: Response, began: float | None = None) -> None:
         """Answer what a worker took, and forget it."""
         code = self._answer(call, response, has_begun=began is not None)
         self._forget(call)
         if began is not None:
-            self._context.stats.served(call.head.service, monotonic() - began, code)
+            queued_seconds = began - call.taken_at
+            self._context.stats.served(call.head.service, monotonic() - began, code, queued_seconds)
 
     def _answer(self, call: Accepted, response: Response, *, has_begun: bool) -> str:
         """Answer, unless that was done; returns the code of the error, for the counters."""
@@ -478,6 +530,8 @@ class Serving:
         if not call.claim_answer():
             return
         self._context.stats.count(TIMED_OUT[phase])
+        if call.head.service in self.services:  # others choose the rest, and how many there are
+            self._context.stats.timed_out(call.head.service)
         call.finish()
         text = f"the deadline of {call.head.service!r} passed while {phase}: allow it more time"
         reply = spc.encode_error(call.head.request_id, "TIMEOUT", text, {"phase": phase})

@@ -31,7 +31,8 @@ from speed.errors import (
 )
 from speed.journal import Block, Journal, LaneInfo
 from speed.journal.files import Call, read_call
-from speed.node.consumer import Start, call_host
+from speed.node.calls import call_when_allowed
+from speed.node.consumer import Start
 from speed.spark.nodes import application_id, worker_node
 from speed.spark.source.columns import MessageBatches, RecordBatches, Records, TopicBatches
 from speed.spark.source.options import Following, ReadOptions
@@ -338,9 +339,9 @@ class QuerySubscription:
         topic, consumer = self._topic(), f"spark-{uuid4().hex[:12]}"
         named = {"topic": topic.name, "subscription": self._following.subscription, "consumer": consumer}
         joining = {**named, "type": "exclusive", "start": start}
-        answer = call_host(topic.node, topic.host, "subscribe", joining, TIMEOUT_SECONDS)
+        answer = call_when_allowed(topic.node, topic.host, "topics.subscribe", joining, TIMEOUT_SECONDS)
         with suppress(SpeedError):  # its node leaves in the end
-            call_host(topic.node, topic.host, "leave", {**named, "unseen": []}, TIMEOUT_SECONDS)
+            call_when_allowed(topic.node, topic.host, "topics.leave", {**named, "unseen": []}, TIMEOUT_SECONDS)
         return int(answer["cursor"])
 
     def move(self, offset: int) -> None:
@@ -377,7 +378,7 @@ class HostedTopics:
         self._options, self._schema = options, schema
 
     def _call(self, service: str, **arguments: Any) -> Any:
-        return call_host(self._node(), self._options.host, service, arguments, TIMEOUT_SECONDS)
+        return call_when_allowed(self._node(), self._options.host, f"topics.{service}", arguments, TIMEOUT_SECONDS)
 
     def _node(self) -> speed.Node:
         node = worker_node(replace(self._options.settings, application=f"{application_id()}-read"))

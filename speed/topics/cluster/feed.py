@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from speed.core.log import logger
 from speed.errors import StorageError
 from speed.topics.backend import Group, StoredMessage, steady_ms, unix_ms
-from speed.topics.cluster.broker import Broker
-from speed.topics.cluster.records import MessagePosition, received
+from speed.topics.cluster.broker import Broker, MessagePosition, received
 from speed.topics.subscription import SubscriptionError, SubscriptionState, Terms
 from speed.wire.limits import MAX_TOPIC_UNACKNOWLEDGED
 from speed.wire.topic import decode_head

@@ -10,8 +10,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from speed.topics.backend import ProducerIdentity, Recorded, StoredMessage
-from speed.topics.cluster.broker import OPERATION_SECONDS, Broker
-from speed.topics.cluster.records import MessagePosition, PulsarRecord, ReceivedRecord, received
+from speed.topics.cluster.broker import (
+    OPERATION_SECONDS,
+    Broker,
+    MessagePosition,
+    PulsarRecord,
+    ReceivedRecord,
+    received,
+)
 from speed.topics.subscription import SubscriptionError
 from speed.wire.limits import MAX_OWNER_PRODUCERS, MAX_TOPIC_ANSWER_BYTES, MAX_TOPIC_BATCH, MAX_TOPIC_PRODUCERS
 

@@ -8,10 +8,9 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from speed.topics.backend import Group, Message, ProducerIdentity, Recorded, Start, StoredMessage, new_epoch, steady_ms
-from speed.topics.cluster.broker import Broker, ConflictError, NotThereError
+from speed.topics.cluster.broker import Broker, ConflictError, MessagePosition, NotThereError, outgoing
 from speed.topics.cluster.feed import TYPES, Feed, FeedState
 from speed.topics.cluster.publisher import Publisher, Readings
-from speed.topics.cluster.records import MessagePosition, outgoing
 from speed.topics.subscription import SubscriptionError, SubscriptionState, Terms, wrong
 from speed.wire.limits import MAX_SUBSCRIPTIONS, MAX_TOPIC_ANSWER_BYTES, TOPIC_WAIT_SECONDS
 

@@ -249,3 +249,64 @@ def test_a_full_root_is_logged_and_named_by_the_status_until_there_is_room(
     (small_root / "filler").unlink()
     speedd.until("recovered", what="root_full")
     assert status(speedd)["ready"] is True
+
+
+PRICING = '[[process]]\nname = "pricing"\ncount = 2\nentry = "svc:register"\nallow = ["test"]\n'
+
+
+def names_of(speedd: Speedd) -> list[str]:
+    return [one["name"] for one in status(speedd)["processes"]]
+
+
+def test_a_process_that_is_counted_runs_side_by_side_and_is_called_as_a_family(
+    start: Callable[..., Speedd], client: speed.Node
+) -> None:
+    speedd = start(PRICING)
+    speedd.until("ready")
+    assert names_of(speedd) == ["pricing.1", "pricing.2"]
+    assert len({client.call("pricing.*", "pid") for _ in range(4)}) == 2
+
+
+def test_scaling_starts_and_ends_processes_until_a_reload_and_no_call_is_lost(
+    start: Callable[..., Speedd], client: speed.Node
+) -> None:
+    speedd = start(PRICING)
+    speedd.until("ready")
+    scaled = told(speedd, "scale", "pricing", "3")
+    assert (scaled.returncode, scaled.stderr) == (0, "")
+    client.wait_for("pricing.3", timeout=PATIENCE)
+    before = {client.call(f"pricing.{number}", "pid") for number in (1, 2, 3)}
+    assert len(before) == 3
+    waiting = [client.submit("pricing.*", "slow", timeout=PATIENCE) for _ in range(6)]
+    assert told(speedd, "scale", "pricing", "1").returncode == 0
+    assert [future.result(PATIENCE) for future in waiting] == ["finished"] * 6
+    assert names_of(speedd) == ["pricing.1"]
+    assert client.call("pricing.*", "pid") in before
+    assert told(speedd, "reload").returncode == 0
+    assert names_of(speedd) == ["pricing.1", "pricing.2"]
+    speedd.file.write_text(HEAD + PRICING.replace("count = 2", "count = 0"))
+    assert told(speedd, "reload").returncode == 0
+    assert names_of(speedd) == []
+
+
+def test_what_cannot_be_scaled_is_refused(start: Callable[..., Speedd]) -> None:
+    speedd = start(ONE + PRICING + ONE.replace("one", "pricing.3"))
+    speedd.until("ready")
+    assert "no process 'one' with a count; those that have one: pricing" in told(speedd, "scale", "one", "2").stderr
+    assert "the name 'pricing.3' is that of another process" in told(speedd, "scale", "pricing", "3").stderr
+    assert told(speedd, "scale", "pricing", "257").returncode == 2
+    for count in (-1, 1.5, "3", None, True, 257):
+        answer = ask(str(speedd.file.parent / "root"), {"do": "scale", "name": "pricing", "count": count})
+        assert "a process runs 0 to 256 times" in answer["error"]
+    assert names_of(speedd) == ["one", "pricing.1", "pricing.2", "pricing.3"]
+
+
+def test_counted_processes_need_names_of_their_own(start: Callable[..., Speedd]) -> None:
+    speedd = start(ONE)
+    speedd.until("ready")
+    speedd.file.write_text(HEAD + ONE.replace("one", "pricing.2") + PRICING)
+    found = told(speedd, "check")
+    assert found.returncode == 3
+    assert "the node 'pricing.2' of the process has the name of another one" in found.stderr
+    speedd.file.write_text(HEAD + PRICING.replace("count = 2", "count = 1000"))
+    assert "count" in told(speedd, "check").stderr

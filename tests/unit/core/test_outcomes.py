@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from speed.core.calls import (
     perhaps_run_before,
     raised,
 )
+from speed.core.scheduler import TIME_BOUNDS_SECONDS, TIMES, time_place, time_quantile
 from speed.core.services import Response
 from speed.errors import (
     CALL_ERRORS,
@@ -125,6 +127,34 @@ def test_a_sound_answer_to_a_question_passes() -> None:
     for change in ({"services": {"add": {**row, "lastError": None}}}, {"counters": {"gaps": "1"}}, {"lanes": True}):
         with pytest.raises(WireError):
             checked_answer("STATS", {**stats, **change}, "evil")
+
+
+def test_counts_of_spans_are_checked_where_a_node_tells_them() -> None:
+    row = {"numRequests": 1, "numErrors": 0, "lastError": "", "processingSeconds": 0.5, "averageSeconds": 0.5}
+    stats = {"name": "b", "uptimeSeconds": 1.5, "pendingCalls": 0, "lanes": 1, "counters": {}}
+    sound = {"numTimedOut": 0, "queueTimes": [0] * TIMES, "runTimes": [1] * TIMES}
+    assert checked_answer("STATS", {**stats, "services": {"tax": {**row, **sound}}}, "b")
+    for odd in ({"runTimes": [1]}, {"queueTimes": [-1] * TIMES}, {"runTimes": [True] * TIMES}, {"numTimedOut": -1}):
+        with pytest.raises(WireError):
+            checked_answer("STATS", {**stats, "services": {"tax": {**row, **odd}}}, "b")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "place"),
+    [(-1.0, 0), (0.0, 0), (63e-6, 0), (64.5e-6, 1), (127e-6, 1), (128.5e-6, 2), (0.2, 12), (1e9, TIMES - 1)],
+)
+def test_a_span_is_counted_among_those_of_its_length(seconds: float, place: int) -> None:
+    assert time_place(seconds) == place
+
+
+def test_a_quantile_is_the_end_of_the_spans_that_hold_it() -> None:
+    counts = [0] * TIMES
+    assert time_quantile(counts, 0.5) == 0.0
+    counts[3], counts[10] = 98, 2
+    assert time_quantile(counts, 0.5) == 512e-6
+    assert time_quantile(counts, 0.99) == TIME_BOUNDS_SECONDS[10]
+    counts[-1] = 1000
+    assert time_quantile(counts, 0.99) == math.inf
 
 
 def test_a_local_error_says_that_nothing_was_written_and_keeps_saying_it() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.core.lane import Position, Progress
+from speed.core.lane import LaneProgress, Position
 from speed.wire.cursor import Unfinished
 from speed.wire.envelope import make_sequence
 from speed.wire.limits import MAX_IN_HAND, MAX_UNFINISHED_BYTES
@@ -13,8 +13,8 @@ from speed.wire.limits import MAX_IN_HAND, MAX_UNFINISHED_BYTES
 START = Position(1, 1, 0)
 
 
-def dispatched(count: int) -> tuple[Progress, list]:  # type: ignore[type-arg]
-    progress = Progress(START, 0)
+def dispatched(count: int) -> tuple[LaneProgress, list]:  # type: ignore[type-arg]
+    progress = LaneProgress(START, 0)
     tokens = [
         progress.dispatched(make_sequence(1, counter), 1, 1, counter * 10, counter * 10 + 10)
         for counter in range(1, count + 1)
@@ -54,7 +54,7 @@ def test_skipped_bytes_count_only_when_nothing_is_unfinished() -> None:
 
 def test_an_unfinished_envelope_of_a_predecessor_stays_listed() -> None:
     """L-15: also when this process dies before it is finished."""
-    progress = Progress(Position(1, 2, 50), make_sequence(1, 9))
+    progress = LaneProgress(Position(1, 2, 50), make_sequence(1, 9))
     token = progress.redispatched(Unfinished(make_sequence(1, 4), 1, 1, 30))
     cursor = progress.cursor(2)
     assert [entry.sequence for entry in cursor.unfinished] == [make_sequence(1, 4)]
@@ -105,7 +105,7 @@ def test_the_last_of_too_many_unfinished_envelopes_stops_the_lane_and_any_that_f
 
 def test_a_lane_stands_still_while_its_unfinished_envelopes_hold_too_many_bytes() -> None:
     """L-19: one is always taken; a repeat counts from when it was found again."""
-    progress = Progress(START, 0)
+    progress = LaneProgress(START, 0)
     again = progress.redispatched(Unfinished(make_sequence(1, 1), 1, 1, 30))
     assert not progress.is_full
     progress.found_again(again, 30 + MAX_UNFINISHED_BYTES)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from speed.daemon.child import LogFile, open_log
 from speed.daemon.config import LogSettings
-from speed.daemon.log import LogFile, open_log
 
 
 def test_what_a_service_prints_is_escaped_and_kept(tmp_path: Path) -> None:

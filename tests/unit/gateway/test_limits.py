@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from speed.gateway.consumer import DeliveryWindow
+from speed.gateway.connection import DeliveryWindow
 from speed.gateway.frames import MessageId
 from speed.gateway.settings import Clients, Counters, HandshakeError, RateLimit, refused
 from speed.topics.subscription import SubscriptionError

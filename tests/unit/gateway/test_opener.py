@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from speed.gateway import frames
-from speed.gateway.consumer import Fate, Opener
+from speed.gateway.conversations import Fate, Opener
 from speed.gateway.encryption import PROPERTY, ByGateway, EncryptionContext, HeldKeys, written
 from speed.gateway.frames import ClientDelivery
 from speed.gateway.settings import Counters

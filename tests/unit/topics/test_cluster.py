@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from speed.topics.cluster.broker import MessagePosition, outgoing, record
 from speed.topics.cluster.feed import REMEMBERED, FeedState
-from speed.topics.cluster.records import MessagePosition, outgoing, record
 from speed.topics.subscription import SubscriptionError, TakenMessage, Terms
 from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, RecordHead, decode, encode, key_hash
 from speed.wire.value import pack

@@ -12,8 +12,7 @@ import pytest
 
 from speed.errors import ConfigurationError, StorageError
 from speed.topics.cluster import broker as broker_module
-from speed.topics.cluster.broker import FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, Broker, Cluster
-from speed.topics.cluster.records import received
+from speed.topics.cluster.broker import FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, Broker, Cluster, received
 from speed.topics.subscription import SubscriptionError
 from speed.wire.topic import decode
 from speed.wire.value import pack

@@ -65,6 +65,10 @@ class SPEED_EXPORT EmbeddedNode {
   // Writes a request and returns its id; `answered` runs once, on the thread that reads, and must not block.
   std::string start(const std::string& target, const std::string& service, const Map& arguments,
                     const CallOptions& options, std::function<void(Answer)> answered);
+  // Begins a call with a stream. ConfigurationError: that node knows none.
+  std::shared_ptr<StreamChannel> open_stream(const std::string& target, const std::string& service,
+                                             const Map& arguments, const CallOptions& options,
+                                             const StreamOffer& offer);
   void withdraw(const std::string& target, const std::string& id);  // nobody wants its answer any more
   Seconds ping(const std::string& target, Seconds timeout);
   // What a node says of itself: SERVICES, INFO or STATS.

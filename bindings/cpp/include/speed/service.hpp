@@ -17,6 +17,7 @@
 #include "speed/error.hpp"
 #include "speed/export.hpp"
 #include "speed/names.hpp"
+#include "speed/stream.hpp"
 #include "speed/value.hpp"
 
 namespace speed {
@@ -34,6 +35,7 @@ struct SPEED_EXPORT Request {
   std::optional<std::string> traceparent;
   bool is_redelivered = false;
   std::stop_token stop = {};
+  std::shared_ptr<StreamChannel> channel = {};  // of a call with a stream; what is above it uses it
 
   // An earlier process of this name may have run it already; only where the service is registered as idempotent.
   bool redelivered() const noexcept { return is_redelivered; }

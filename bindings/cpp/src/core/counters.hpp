@@ -76,6 +76,7 @@ inline constexpr std::string_view segments_repeated = "segments_repeated";
 inline constexpr std::string_view sends_denied = "sends_denied";
 inline constexpr std::string_view slots_refused = "slots_refused";
 inline constexpr std::string_view starts_failed = "starts_failed";
+inline constexpr std::string_view stream_envelopes_unexpected = "stream_envelopes_unexpected";
 inline constexpr std::string_view sweeps_failed = "sweeps_failed";
 inline constexpr std::string_view torn_slots = "torn_slots";
 inline constexpr std::string_view torn_tails = "torn_tails";

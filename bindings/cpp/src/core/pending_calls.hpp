@@ -76,6 +76,7 @@ struct SentRequest {
   bool may_have_run = false;       // in the generation that it was written to last
   bool server_left = false;        // that generation said so: it begins nothing more
   bool is_withdrawn = false;
+  bool is_stream = false;          // and therefore not kept
   bool is_awaited = false;         // of one that waits: its server is starting
   std::optional<TimePoint> since = {};  // it waits for a successor, or for what decides
 

@@ -370,6 +370,17 @@ void Scheduler::leave() {
   if (life_ == Life::open) life_ = Life::leaving;
 }
 
+Load Scheduler::load() const {
+  Load load;
+  for (const Turn& turn : ring_) load.queued_requests += turn.waiting.size();
+  for (const auto& [sender, accepted] : accepted_) load.running_requests += accepted.size();
+  load.running_requests -= load.queued_requests;
+  for (const auto& [order, waiting] : queues_) load.queued_messages += waiting.size();
+  for (const auto& [sender, waiting] : unclaimed_) load.queued_messages += waiting.size();
+  load.queued_messages += back_off_.size();
+  return load;
+}
+
 bool Scheduler::is_settled(std::size_t but) const {
   const bool none_waits = ring_.empty() && tasks_.empty() && queues_.empty() && back_off_.empty();
   return none_waits && blocked_ + running() <= but;

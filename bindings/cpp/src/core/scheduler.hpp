@@ -63,6 +63,13 @@ struct Overdue {
   std::vector<WorkPtr> unclaimed;
 };
 
+// What waits and what runs, as STATS tells it; messages are those that nobody handles yet.
+struct Load {
+  std::size_t queued_requests = 0;
+  std::size_t running_requests = 0;
+  std::size_t queued_messages = 0;
+};
+
 class Scheduler {
  public:
   explicit Scheduler(std::size_t workers) : workers_(workers) {}
@@ -112,6 +119,7 @@ class Scheduler {
   WorkPtr find(const std::string& sender, const std::string& key) const;  // a request that waits or runs, or null
   std::size_t running() const { return running_[0] + running_[1]; }
   std::set<std::string> senders() const;  // of requests
+  Load load() const;
 
  private:
   using Queue = std::map<std::uint64_t, WorkPtr>;  // in the order of arrival

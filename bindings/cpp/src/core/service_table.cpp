@@ -85,6 +85,11 @@ std::optional<ServiceTable::Row> ServiceTable::row(const std::string& name) cons
   return found == rows_.end() ? std::nullopt : std::optional(found->second);
 }
 
+bool ServiceTable::has(const std::string& name) const {
+  const MutexLock guard(lock_);
+  return rows_.contains(name);
+}
+
 std::vector<std::string> ServiceTable::names(const std::string& caller) const {
   const MutexLock guard(lock_);
   std::vector<std::string> names;
@@ -129,15 +134,17 @@ Array ServiceTable::descriptions(const std::string& caller, std::size_t most_byt
 ServiceTable::Found ServiceTable::find(const std::string& name, const std::string& caller) const {
   const std::optional<Row> known = row(name);
   if (!known || known->service == nullptr) {
-    return {nullptr, false, false,
+    return {nullptr, false, false, false,
             Response::error("SERVICE_NOT_FOUND",
                             "no service '" + name + "' here: `speed services` lists those you may call")};
   }
   if (!known->allows(caller)) {
-    return {nullptr, false, false,
+    return {nullptr, false, false, false,
             Response::error("ACCESS_DENIED", "service '" + name + "' does not allow node '" + caller + "'")};
   }
-  return {known->service, known->idempotent, known->views, std::nullopt};
+  const Value* const streaming = known->description.find("streaming");
+  return {known->service, known->idempotent, known->views, streaming != nullptr && *streaming == Value(true),
+          std::nullopt};
 }
 
 // Never a stack trace, which may show payloads and paths.

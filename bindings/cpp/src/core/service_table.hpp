@@ -25,6 +25,8 @@ class ServiceTable {
 
   void release();  // of all services, since nobody calls them any more; their names stay
 
+  bool has(const std::string& name) const;
+
   // The names that `caller` may call, sorted.
   std::vector<std::string> names(const std::string& caller) const;
 
@@ -37,6 +39,7 @@ class ServiceTable {
     std::shared_ptr<Service> service;
     bool idempotent = false;
     bool views = false;
+    bool streams = false;
     std::optional<Response> refusal;  // where `service` is null
   };
   // Steps 3 and 4 of S-3.

@@ -89,7 +89,8 @@ Runtime::Runtime(std::size_t size)
       serving(context, links, workers, answers),
       delivery(context, workers),
       introspection(
-          context, serving.services, [this] { return calls.pending(); }, [this] { return protocol->facts(); }) {
+          context, serving.services, [this] { return calls.pending(); }, [this] { return protocol->facts(); },
+          workers) {
   context.replaced = [this](const std::string& why) {
     context.registration->replaced(why);
     registrar->look_at_lease();
@@ -161,7 +162,7 @@ void Runtime::claim(const NodeOptions& options) {
       options.fabrics,
       context.policy.allowed(),
       options.language,
-      {"segments", "withdraw", "slots"},
+      {"segments", "withdraw", "slots", "streams"},
       [&](const std::string& text) { context.log.always(LogLevel::warning, "speed.registry", text); },
       options.ephemeral,
       options.starting};

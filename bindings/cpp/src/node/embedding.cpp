@@ -86,6 +86,17 @@ std::string EmbeddedNode::start(const std::string& target, const std::string& se
   return id;
 }
 
+std::shared_ptr<StreamChannel> EmbeddedNode::open_stream(const std::string& target, const std::string& service,
+                                                         const Map& arguments, const CallOptions& options,
+                                                         const StreamOffer& offer) {
+  Runtime& node = node_.open();
+  const Duration timeout = duration_of("timeout", options.timeout);
+  auto channel =
+      node.calls.open_stream({target, service, arguments, timeout, options.traceparent, offer}, node.weak_from_this());
+  node.workers.ensure_reader();
+  return channel;
+}
+
 void EmbeddedNode::withdraw(const std::string& target, const std::string& id) {
   node_.runtime_->calls.withdraw(target, id);
   node_.runtime_->workers.ensure_reader();

@@ -156,6 +156,18 @@ core::Outcome read(core::Outcome outcome, bool in_place) {
   }
 }
 
+// Answers are read here, those that end a stream too.
+Value Channel::outcome() {
+  core::Outcome outcome;
+  {
+    const MutexLock guard(lock_);
+    outcome = std::exchange(outcome_, Value());
+  }
+  outcome = read(std::move(outcome));
+  if (const auto* const failure = std::get_if<std::exception_ptr>(&outcome)) std::rethrow_exception(*failure);
+  return std::get<Value>(std::move(outcome));
+}
+
 core::Completion answered_once(core::Completion completion) {
   auto given = std::make_shared<std::atomic<bool>>(false);
   return [given, completion = std::move(completion)](core::Outcome outcome) {
@@ -170,9 +182,9 @@ Calls::Calls(Context& context, Links& links, Effects effects)
       kept_(std::make_shared<core::KeptRequests>(context.buffers)) {}
 
 // What fails here was not written, unless it says so: nothing ran.
-std::string Calls::start(const Call& call, core::Completion completion) {
+std::string Calls::start(const Call& call, const std::string& id, core::Completion completion) {
   try {
-    return write(call, std::move(completion));
+    return write(call, id, std::move(completion));
   } catch (StorageError& error) {
     if (!error.execution()) {
       error.set_execution(error.envelopes_written() > 0 ? Execution::may_have_run : Execution::not_begun);
@@ -184,9 +196,53 @@ std::string Calls::start(const Call& call, core::Completion completion) {
   }
 }
 
-std::string Calls::write(const Call& call, core::Completion completion) {
-  const auto [link, entry] = links_.granted_call(call.target);
-  std::string id = next_id();
+std::shared_ptr<Channel> Calls::open_stream(const Call& call, const std::weak_ptr<void>& owner) {
+  const std::string id = next_id();
+  const StreamOffer& offer = *call.stream;
+  const core::Credit window{offer.items, offer.bytes};
+  auto channel = std::make_shared<Channel>(id, offer, core::StreamWindow(window), core::StreamCredit());
+  const auto write = [this, target = call.target](ByteView payload, bool may_wait) {
+    write_part(target, payload, may_wait);
+  };
+  channel->bind(owner, write, [this, target = call.target, id] {
+    streams.remove(target, id);
+    withdraw(target, id);
+  });
+  streams.add(call.target, channel);
+  try {
+    start(call, id, [this, target = call.target, channel](core::Outcome outcome) {
+      streams.remove(target, channel->request_id());
+      channel->end(std::move(outcome));
+    });
+  } catch (...) {
+    streams.remove(call.target, id);
+    throw;
+  }
+  return channel;
+}
+
+void Calls::write_part(const std::string& target, ByteView payload, bool may_wait) {
+  const TimePoint deadline = fs::monotonic_now() + (may_wait ? stream_write_timeout : Duration::zero());
+  links_.granted(target, deadline)->send({wire::EnvelopeType::stream, 0, {&payload, 1}, deadline, !may_wait});
+}
+
+// Of a stream, whose node is waited for: what it sends is not kept (S-27).
+Links::Granted Calls::link_for(const Call& call) {
+  if (!call.stream || !call.stream->wants_stream()) return links_.granted_call(call.target);
+  const Duration longest = std::min<Duration>(call.timeout, wire::limits::call_timeout);
+  const LinkPtr link = links_.granted(call.target, fs::monotonic_now() + longest);
+  return {link, context_.registry->live(call.target)};
+}
+
+std::string Calls::write(const Call& call, const std::string& id, core::Completion completion) {
+  const auto [link, entry] = link_for(call);
+  if (entry == nullptr) throw UnknownNodeError("'" + call.target + "' has just left");
+  const bool streams_there = wire::has_feature(*entry, "streams");
+  const bool is_stream = call.stream && call.stream->wants_stream();
+  if (is_stream && !streams_there) {
+    throw ConfigurationError("'" + call.target +
+                             "' runs a version that knows no streams: call services of it that return lists");
+  }
   const auto timeout_ms = std::chrono::duration_cast<std::chrono::milliseconds>(call.timeout).count();
   wire::Buffer payload = context_.buffers.take();
   wire::encode_request(
@@ -195,11 +251,13 @@ std::string Calls::write(const Call& call, core::Completion completion) {
        .caller = context_.name,
        .generation = static_cast<std::uint32_t>(entry->generation),
        .deadline = {fs::unix_ms() + timeout_ms, context_.registry->observer().boot_id, fs::boot_ms() + timeout_ms},
-       .traceparent = call.traceparent ? call.traceparent : current_traceparent},
+       .traceparent = call.traceparent ? call.traceparent : current_traceparent,
+       .stream = streams_there ? call.stream : std::nullopt},
       call.arguments, payload);
   links_.check_size(call.target, payload.size());
   const auto request = std::make_shared<core::SentRequest>();
   request->until = fs::monotonic_now() + call.timeout;
+  request->is_stream = is_stream;
   track(id,
         {call.target, request->until + answer_grace, core::PendingCall::Kind::call, std::move(completion), request});
   try {
@@ -236,7 +294,7 @@ void Calls::send(const LinkPtr& link, const std::string& id, core::SentRequest& 
 // Its answer may have come already.
 void Calls::written(const std::string& id, core::SentRequest& request, const fs::EntryPtr& server,
                     wire::Buffer payload) {
-  const bool is_kept = keep(request, payload);
+  const bool is_kept = !request.is_stream && keep(request, payload);
   const MutexLock guard(lock_);
   request.generation = static_cast<std::uint32_t>(server->generation);
   request.server = server;

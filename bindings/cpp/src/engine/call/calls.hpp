@@ -11,6 +11,7 @@
 
 #include "core/counters.hpp"
 #include "core/pending_calls.hpp"
+#include "engine/call/streams.hpp"
 #include "engine/link/outgoing.hpp"
 #include "engine/threads/workers.hpp"
 #include "fs/lane/lane_reader.hpp"
@@ -71,10 +72,15 @@ class Calls {
     const Map& arguments;
     Duration timeout;
     std::optional<std::string> traceparent;
+    std::optional<StreamOffer> stream = {};
   };
 
   // Each sends; `completion` runs once unless this throws. A call is known by the id that is returned.
-  std::string start(const Call& call, core::Completion completion);
+  std::string start(const Call& call, core::Completion completion) {
+    return start(call, next_id(), std::move(completion));
+  }
+  // A call with a stream. `owner`: keeps this object while a channel writes.
+  std::shared_ptr<Channel> open_stream(const Call& call, const std::weak_ptr<void>& owner);
   // Nobody wants the answer of a call any more: who serves it is told, soon (S-16). It ends as any other.
   void withdraw(const std::string& target, const std::string& id);
   void ask(const std::string& target, wire::EnvelopeType type, Map body, Duration timeout, core::Completion completion,
@@ -109,6 +115,7 @@ class Calls {
 
  private:
   std::string next_id();
+  std::string start(const Call& call, const std::string& id, core::Completion completion);
   using RequestPtr = std::shared_ptr<core::SentRequest>;
   struct Open {
     std::string id;
@@ -116,7 +123,9 @@ class Calls {
     RequestPtr request;
     std::uint64_t number = 0;  // they go in the order of their numbers
   };
-  std::string write(const Call& call, core::Completion completion);
+  std::string write(const Call& call, const std::string& id, core::Completion completion);
+  Links::Granted link_for(const Call& call);
+  void write_part(const std::string& target, ByteView payload, bool may_wait);
   void send(const LinkPtr& link, const std::string& id, core::SentRequest& request, ByteView payload, bool urgent);
   void written(const std::string& id, core::SentRequest& request, const fs::EntryPtr& server, wire::Buffer payload)
       SPEED_EXCLUDES(lock_);
@@ -147,6 +156,11 @@ class Calls {
   Context& context_;
   Links& links_;
   Effects effects_;
+
+ public:
+  Streams streams;  // of calls of this node
+
+ private:
   const std::shared_ptr<core::KeptRequests> kept_;
   mutable Mutex lock_;
   core::PendingCalls table_ SPEED_GUARDED_BY(lock_);

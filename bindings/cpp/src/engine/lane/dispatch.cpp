@@ -48,15 +48,16 @@ bool Dispatch::may_read(const std::string& source) const {
   return to_.context.policy.publishes(source) || to_.links.knows(source);
 }
 
-const std::array<Dispatch::Handler, 9> Dispatch::handlers{nullptr,
-                                                          &Dispatch::message,
-                                                          &Dispatch::request,
-                                                          &Dispatch::response,
-                                                          &Dispatch::message,
-                                                          &Dispatch::discovery,
-                                                          &Dispatch::heartbeat,
-                                                          &Dispatch::error,
-                                                          &Dispatch::ack};
+const std::array<Dispatch::Handler, 10> Dispatch::handlers{nullptr,
+                                                           &Dispatch::message,
+                                                           &Dispatch::request,
+                                                           &Dispatch::response,
+                                                           &Dispatch::message,
+                                                           &Dispatch::discovery,
+                                                           &Dispatch::heartbeat,
+                                                           &Dispatch::error,
+                                                           &Dispatch::ack,
+                                                           &Dispatch::stream};
 
 void Dispatch::dispatch(const LanePtr& lane, const fs::Received& received) {
   if (!is_reply(received) && !to_.context.policy.allows(lane->source())) {
@@ -75,6 +76,7 @@ void Dispatch::handle(const LanePtr& lane, const fs::Received& received) {
 // Discarded; only a request is told, since its caller waits.
 void Dispatch::unauthorised(const LanePtr& lane, const fs::Received& received) {
   to_.context.stats.count(core::counters::unauthorised);
+  to_.context.stats.refused_sender(lane->source());
   to_.context.log.limited(LogLevel::warning, "speed.protocol", "unauthorised",
                           "an envelope of '" + lane->source() + "' is refused: it has no grant");
   if (received.header.type != EnvelopeType::spc_request) return lane->drop(received.header.sequence);
@@ -130,6 +132,13 @@ void Dispatch::response(const LanePtr& lane, const fs::Received& received) {
 
 void Dispatch::ack(const LanePtr& lane, const fs::Received& received) {
   to_.calls.acknowledged(lane->source(), wire::decode_ack(received.payload));
+}
+
+void Dispatch::stream(const LanePtr& lane, const fs::Received& received) {
+  Streams& streams = is_reply(received) ? to_.calls.streams : to_.serving.streams;
+  if (!streams.arrive(lane->source(), received.payload)) {
+    to_.context.stats.count(core::counters::stream_envelopes_unexpected);
+  }
 }
 
 void Dispatch::error(const LanePtr& lane, const fs::Received& received) {

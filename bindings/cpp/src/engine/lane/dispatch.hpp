@@ -1,4 +1,4 @@
-// From an opened envelope to the part that handles it: one table over the eight types (W-4, S-11).
+// From an opened envelope to the part that handles it: one table over the nine types (W-4, S-11).
 // Messages, events and requests are finished by the worker that handled them, or here when they are refused; all other
 // types are done when they are read.
 // Threads: for the holder of the reader's role.
@@ -53,7 +53,7 @@ class Dispatch {
 
  private:
   using Handler = void (Dispatch::*)(const LanePtr&, const fs::Received&);
-  static const std::array<Handler, 9> handlers;  // by type
+  static const std::array<Handler, 10> handlers;  // by type
 
   void message(const LanePtr& lane, const fs::Received& received);
   void request(const LanePtr& lane, const fs::Received& received);
@@ -63,6 +63,7 @@ class Dispatch {
   void heartbeat(const LanePtr& lane, const fs::Received& received);
   void error(const LanePtr& lane, const fs::Received& received);
   void ack(const LanePtr& lane, const fs::Received& received);
+  void stream(const LanePtr& lane, const fs::Received& received);
   void unauthorised(const LanePtr& lane, const fs::Received& received);
   void handle(const LanePtr& lane, const fs::Received& received);
   Arrival made(const LanePtr& lane, const fs::Received& received, const LargePtr& large);

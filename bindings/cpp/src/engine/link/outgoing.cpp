@@ -437,6 +437,7 @@ Links::Granted Links::look(const std::string& target, bool may_start) {
   if (entry->status == "starting" && !(may_start && grants)) return {nullptr, entry};
   if (!grants) {
     context_.stats.count(core::counters::sends_denied);
+    context_.stats.refused_by(target);
     throw AccessDeniedError(core::texts::not_allowed(target, context_.name));
   }
   return {open(target, static_cast<std::uint32_t>(entry->generation)), entry};

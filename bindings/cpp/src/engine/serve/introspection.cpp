@@ -51,9 +51,20 @@ Map Introspection::stats(const std::string& asker) const {
     if (std::ranges::binary_search(visible, service)) rows.set(service, row.as_map());
   }
   const std::int64_t up_ms = fs::unix_ms() - context_.registration->entry().startup_timestamp;
-  return {{"name", context_.name},      {"uptimeSeconds", static_cast<double>(std::max<std::int64_t>(0, up_ms)) / 1000},
-          {"pendingCalls", pending_()}, {"lanes", lanes.lanes},
-          {"counters", counts},         {"services", rows}};
+  const auto [senders, by] = context_.stats.refusals();
+  const core::Load load = workers_.scheduling([](core::Scheduler& scheduler) { return scheduler.load(); });
+  return {{"name", context_.name},
+          {"uptimeSeconds", static_cast<double>(std::max<std::int64_t>(0, up_ms)) / 1000},
+          {"pendingCalls", pending_()},
+          {"lanes", lanes.lanes},
+          {"queuedRequests", load.queued_requests},
+          {"runningRequests", load.running_requests},
+          {"queuedMessages", load.queued_messages},
+          {"workers", workers_.size()},
+          {"refusedSenders", senders},
+          {"refusedBy", by},
+          {"counters", counts},
+          {"services", rows}};
 }
 
 }  // namespace speed::engine

@@ -6,6 +6,7 @@
 
 #include "core/service_table.hpp"
 #include "engine/context.hpp"
+#include "engine/threads/workers.hpp"
 
 namespace speed::engine {
 
@@ -18,8 +19,12 @@ class Introspection {
   };
 
   Introspection(Context& context, const core::ServiceTable& services, std::function<std::size_t()> pending,
-                std::function<LaneFacts()> lanes)
-      : context_(context), services_(services), pending_(std::move(pending)), lanes_(std::move(lanes)) {}
+                std::function<LaneFacts()> lanes, Workers& workers)
+      : context_(context),
+        services_(services),
+        pending_(std::move(pending)),
+        lanes_(std::move(lanes)),
+        workers_(workers) {}
 
   std::optional<Map> answer(const std::string& operation, const std::string& asker) const;  // null: no such operation
 
@@ -32,6 +37,7 @@ class Introspection {
   const core::ServiceTable& services_;
   std::function<std::size_t()> pending_;
   std::function<LaneFacts()> lanes_;
+  Workers& workers_;
 };
 
 }  // namespace speed::engine

@@ -38,6 +38,7 @@ struct Serving::ServedRequest : Job {
   wire::KeptBytes payload;  // nobody's where it was not kept: its service was not there
   bool doubtful = false;  // this process may have begun it, before its lane failed
   std::int64_t sent_ms = 0;  // Unix time
+  TimePoint taken = fs::monotonic_now();
   bool entered = false;   // its service is about to be invoked; guarded likewise
   bool begun = false;     // and committed before
   std::stop_source cancellation;
@@ -151,8 +152,7 @@ void Serving::serve(const ServedRequestPtr& served) {
   workers_.begun();  // where it did not come to that
   const bool is_large = reply.size() > large_answer_bytes;
   const bool in_time = workers_.settle(served);  // else it was told as overdue, and counted
-  if (in_time && !served->entered && error == "TIMEOUT")
-    context_.stats.count(core::counters::requests_timed_out_queued);
+  if (in_time && !served->entered && error == "TIMEOUT") count_overdue(*served, false);
   if (!in_time) {
     context_.stats.count(core::counters::answers_too_late);
   } else if (served->forgotten && !served->begun) {
@@ -162,7 +162,8 @@ void Serving::serve(const ServedRequestPtr& served) {
                   !served->entered, served->key});
     if (is_large) answers_.flush(true);
   }
-  if (served->entered) context_.stats.served(served->head.service, fs::monotonic_now() - began, error);
+  if (served->entered)
+    context_.stats.served(served->head.service, began - served->taken, fs::monotonic_now() - began, error);
 }
 
 // Steps 3 to 9; whatever fails, there is one answer. `error` is the code of what went wrong, for the stats.
@@ -209,6 +210,7 @@ Response Serving::respond(const ServedRequestPtr& served, const core::ServiceTab
   const wire::RequestHead& head = served->head;
   if (found.service == nullptr) {
     if (found.refusal->error_code == "SERVICE_NOT_FOUND") context_.stats.count(core::counters::requests_for_no_service);
+    if (found.refusal->error_code == "ACCESS_DENIED") context_.stats.refused_sender(served->sender);
     return *found.refusal;
   }
   if (served->payload.owner == nullptr)
@@ -236,12 +238,25 @@ Response Serving::respond(const ServedRequestPtr& served, const core::ServiceTab
   served->payload = {};
   if (std::optional<Response> early = begin(served, found.idempotent)) return std::move(*early);
   workers_.begun();
+  const bool wants_stream = head.stream && head.stream->wants_stream();
+  if (wants_stream && !found.streams) {
+    return Response::error("INVALID_ARGUMENTS", head.service + " gives and takes no items: call it by `call`");
+  }
   const TraceScope trace(head.traceparent);
+  const std::shared_ptr<Channel> channel = head.stream ? channel_of(*served) : nullptr;
+  request.channel = channel;
+  const std::stop_callback stopped(request.stop, [&] {
+    if (channel != nullptr) channel->close();
+  });
   std::string thrown;
   Response response;
   {
     const ProgramsCode scope(*context_.fork_mark);
     response = core::ServiceTable::run(*found.service, request, thrown);  // 7 and 8
+  }
+  if (channel != nullptr) {
+    streams.remove(served->sender, served->key);
+    channel->close();
   }
   if (!thrown.empty()) {  // what the caller did wrong is no trouble of this node
     const bool is_callers = response.error_code == "INVALID_ARGUMENTS";
@@ -250,6 +265,21 @@ Response Serving::respond(const ServedRequestPtr& served, const core::ServiceTab
                             request.request_id + "': " + thrown);
   }
   return response;
+}
+
+std::shared_ptr<Channel> Serving::channel_of(const ServedRequest& served) {
+  const StreamOffer& offer = *served.head.stream;
+  auto channel = std::make_shared<Channel>(
+      served.key, offer, core::StreamWindow({wire::limits::stream_items, wire::limits::stream_bytes}, false),
+      core::StreamCredit({offer.items, offer.bytes}));
+  const auto write = [this, source = served.sender, generation = served.generation](ByteView payload, bool may_wait) {
+    const TimePoint deadline = fs::monotonic_now() + (may_wait ? stream_write_timeout : Duration::zero());
+    links_.open(source, generation)
+        ->send({wire::EnvelopeType::stream, wire::flag_reply, {&payload, 1}, deadline, !may_wait});
+  };
+  channel->bind(workers_.owner(), write, [] {});
+  streams.add(served.sender, channel);
+  return channel;
 }
 
 LanePtr Serving::lane_of(const ServedRequestPtr& served) {
@@ -359,13 +389,19 @@ void Serving::forget(const std::string& source, std::uint32_t successor) {
   if (count > 0) context_.stats.count(core::counters::requests_forgotten, count);
 }
 
+// Names of services that are not registered are chosen by others, and so is how many there are.
+void Serving::count_overdue(const ServedRequest& served, bool entered) {
+  context_.stats.count(entered ? core::counters::requests_timed_out_running
+                               : core::counters::requests_timed_out_queued);
+  if (services.has(served.head.service)) context_.stats.timed_out(served.head.service);
+}
+
 void Serving::overdue(const core::Overdue& found) {
   const auto tell = [&](const core::WorkPtr& work) {
     const auto served = std::static_pointer_cast<ServedRequest>(work);
     const bool entered = workers_.scheduling([&](core::Scheduler&) { return served->entered; });
     const std::string phase = entered ? "running" : "queued";
-    context_.stats.count(entered ? core::counters::requests_timed_out_running
-                                 : core::counters::requests_timed_out_queued);
+    count_overdue(*served, entered);
     end(served, "TIMEOUT",
         "the deadline of '" + served->head.service + "' passed while " + phase + ": allow it more time",
         {{"phase", phase}});

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/service_table.hpp"
+#include "engine/call/streams.hpp"
 #include "engine/serve/answers.hpp"
 #include "engine/threads/workers.hpp"
 #include "wire/time.hpp"
@@ -19,6 +20,7 @@ class Serving {
       : context_(context), links_(links), workers_(workers), answers_(answers) {}
 
   core::ServiceTable services;
+  Streams streams;  // of requests that run
 
   // Takes one authenticated, authorised request. WireError BAD_PAYLOAD.
   void accept(const LanePtr& lane, const fs::Received& received);
@@ -45,12 +47,14 @@ class Serving {
   std::optional<Response> unwanted(ServedRequest& served) const;
   bool is_abandoned(ServedRequest& served) const;
   Response respond(const ServedRequestPtr& served, const core::ServiceTable::Found& found);
+  std::shared_ptr<Channel> channel_of(const ServedRequest& served);
   LanePtr lane_of(const ServedRequestPtr& served);
   std::optional<Response> begin(const ServedRequestPtr& served, bool idempotent);
   wire::Buffer answer(const ServedRequestPtr& served, std::string& error);
   wire::Buffer encoded(const ServedRequest& served, Response response, std::string& error);
   void end(const ServedRequestPtr& served, std::string_view code, const std::string& text, const Map& details);
   void cancel(const ServedRequestPtr& served);
+  void count_overdue(const ServedRequest& served, bool entered);
 
   Context& context_;
   Links& links_;

@@ -74,6 +74,7 @@ class Workers {
   };
 
   explicit Workers(std::size_t size) : size_(size), scheduler_(size) {}
+  std::size_t size() const { return size_; }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
   ~Workers();
@@ -95,6 +96,7 @@ class Workers {
   bool settle(const JobPtr& job);  // it ended; false if it was told as overdue, so that it is answered
   void again(const JobPtr& job, TimePoint at);  // it is run once more then
 
+  std::weak_ptr<void> owner() const { return owner_; }  // of all parts of the node
   bool on_worker() const;  // whether this thread runs something: what it finishes can wait for the flush after it
 
   // Others may need this node at any time; if not, a waiting caller may hold the role between times.

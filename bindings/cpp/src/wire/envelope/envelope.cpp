@@ -7,7 +7,7 @@ namespace speed::wire {
 namespace {
 
 // Which flags each type may carry (W-6): REPLY, which passes without a grant, only on what answers.
-constexpr std::array<std::uint16_t, 9> flags_of_type{0, 11, 10, 14, 11, 4, 4, 4, 4};
+constexpr std::array<std::uint16_t, 10> flags_of_type{0, 11, 10, 14, 11, 4, 4, 4, 4, 4};
 
 constexpr std::array<std::string_view, 14> codes{"",          "TRUNCATED",         "BAD_VERSION",  "BAD_TYPE",
                                                  "BAD_FLAGS", "BAD_HEADER_LENGTH", "BAD_RESERVED", "BAD_SEQUENCE",
@@ -49,7 +49,7 @@ Refusal read_headers(ByteView from, Header& header) {
   const std::byte* const at = from.data();
   if (load<std::uint8_t>(at) != limits::protocol_version) return Refusal::bad_version;
   const auto type = load<std::uint8_t>(at + 1);
-  if (type < 1 || type > 8) return Refusal::bad_type;
+  if (type < 1 || type > 9) return Refusal::bad_type;
   header.type = static_cast<EnvelopeType>(type);
   header.flags = load<std::uint16_t>(at + 2);
   if ((header.flags & ~flags_of_type[type]) != 0) return Refusal::bad_flags;

@@ -19,6 +19,7 @@ enum class EnvelopeType : std::uint8_t {
   heartbeat = 6,
   error = 7,
   ack = 8,
+  stream = 9,
 };
 
 inline constexpr std::uint16_t flag_ack_requested = 1;

@@ -163,6 +163,11 @@ void pack_map_header(std::uint32_t members, Buffer& out) {
   Packer(sink).pack_map(members);
 }
 
+void pack_array_header(std::uint32_t items, Buffer& out) {
+  Sink sink{out};
+  Packer(sink).pack_array(items);
+}
+
 void pack_text(std::string_view text, Buffer& out) {
   Sink sink{out};
   Packer packer(sink);

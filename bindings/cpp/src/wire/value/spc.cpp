@@ -43,7 +43,8 @@ namespace {
 void encode_head(const RequestHead& head, Buffer& out) {
   const Deadline& deadline = head.deadline;
   const bool knows_boot = !deadline.boot_id.empty();
-  pack_map_header(6 + (knows_boot ? 2 : 0) + (head.traceparent ? 1 : 0) + (head.repeated ? 1 : 0), out);
+  pack_map_header(
+      6 + (knows_boot ? 2 : 0) + (head.traceparent ? 1 : 0) + (head.stream ? 1 : 0) + (head.repeated ? 1 : 0), out);
   pack_text("requestId", out);
   pack_text(head.request_id, out);
   pack_text("service", out);
@@ -63,6 +64,10 @@ void encode_head(const RequestHead& head, Buffer& out) {
   if (head.traceparent) {
     pack_text("traceparent", out);
     pack(*head.traceparent, out, "traceparent");
+  }
+  if (head.stream) {
+    pack_text("stream", out);
+    pack(as_map(*head.stream), out, "stream");
   }
   if (head.repeated) {
     pack_text("repeated", out);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "speed/stream.hpp"
 #include "wire/value/value_codec.hpp"
 
 namespace speed::wire {
@@ -26,6 +27,7 @@ struct RequestHead {
   Deadline deadline;
   std::optional<std::string> traceparent = {};
   bool repeated = false;  // an earlier generation may have run it (S-21)
+  std::optional<StreamOffer> stream = {};  // items and progress travel beside the call
   std::size_t arguments_at = 0;
 };
 
@@ -38,6 +40,12 @@ struct WireResponse {
   std::string error_message;
   Map details;
 };
+
+inline constexpr std::uint64_t max_credit = std::uint64_t{1} << 53;
+std::uint64_t checked_credit(const Value& value);  // items or bytes; WireError BAD_PAYLOAD
+// What a request says under `stream`, and as it says it; WireError BAD_PAYLOAD.
+std::optional<StreamOffer> stream_offer(const Value& value);
+Map as_map(const StreamOffer& offer);
 
 // These append to `out`; UnserialisableError names the argument or part without a representation.
 void encode_request(const RequestHead& head, const Map& arguments, Buffer& out);

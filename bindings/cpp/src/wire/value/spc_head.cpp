@@ -75,8 +75,9 @@ class Walk {
   std::size_t at_ = 0;
 };
 
-constexpr std::array<std::string_view, 9> known_keys{"requestId",   "service",  "caller",       "bootId",  "generation",
-                                                     "traceparent", "deadline", "bootDeadline", "repeated"};
+constexpr std::array<std::string_view, 10> known_keys{"requestId",  "service",     "caller",   "bootId",
+                                                      "generation", "traceparent", "deadline", "bootDeadline",
+                                                      "repeated",   "stream"};
 
 // The keys that a head may have.
 struct Fields {
@@ -88,6 +89,7 @@ struct Fields {
   std::optional<std::int64_t> deadline;
   std::optional<std::int64_t> boot_deadline;
   std::optional<std::int64_t> generation;
+  std::optional<StreamOffer> stream;
   bool repeated = false;
 
   std::optional<std::string>* text_field(std::string_view key) {
@@ -114,6 +116,7 @@ void take(Fields& fields, std::string_view key, Walk& walk) {
     return;
   }
   const Value value = walk.value_here();
+  if (key == "stream") fields.stream = stream_offer(value);
   if (key == "repeated" && !value.is_nil()) {
     const auto* const repeated = value.get_if<bool>();
     if (repeated == nullptr) refuse("repeated is neither true nor false");
@@ -178,6 +181,46 @@ Fields read_fields(Walk& walk) {
 
 }  // namespace
 
+std::uint64_t checked_credit(const Value& value) {
+  const auto* const number = value.get_if<std::int64_t>();
+  if (number == nullptr || *number < 0 || static_cast<std::uint64_t>(*number) > max_credit) {
+    refuse("a credit is no integer from 0 to 2^53");
+  }
+  return static_cast<std::uint64_t>(*number);
+}
+
+std::optional<StreamOffer> stream_offer(const Value& value) {
+  if (value.is_nil()) return std::nullopt;
+  const auto* const members = value.get_if<Map>();
+  if (members == nullptr) refuse("stream is no map");
+  StreamOffer offer;
+  const auto credit = [&](const char* key) {
+    const Value* const found = members->find(key);
+    return found == nullptr || found->is_nil() ? 0 : checked_credit(*found);
+  };
+  const auto flag = [&](const char* key) {
+    const Value* const found = members->find(key);
+    if (found == nullptr || found->is_nil()) return false;
+    const auto* const is_set = found->get_if<bool>();
+    if (is_set == nullptr) refuse("sends or progress of stream is neither true nor false");
+    return *is_set;
+  };
+  offer.items = credit("items");
+  offer.bytes = credit("bytes");
+  offer.sends = flag("sends");
+  offer.progress = flag("progress");
+  return offer;
+}
+
+Map as_map(const StreamOffer& offer) {
+  Map map;
+  if (offer.items > 0) map.set("items", offer.items);
+  if (offer.bytes > 0) map.set("bytes", offer.bytes);
+  if (offer.sends) map.set("sends", true);
+  if (offer.progress) map.set("progress", true);
+  return map;
+}
+
 bool is_request_id(std::string_view id) { return !id.empty() && id.size() <= limits::max_request_id_bytes; }
 
 RequestHead decode_head(ByteView payload) {
@@ -196,6 +239,7 @@ RequestHead decode_head(ByteView payload) {
                    .deadline = {.unix_ms = *fields.deadline},
                    .traceparent = std::move(fields.traceparent),
                    .repeated = fields.repeated,
+                   .stream = fields.stream,
                    .arguments_at = walk.at()};
   if (fields.boot_id && fields.boot_deadline) {
     head.deadline.boot_id = std::move(*fields.boot_id);

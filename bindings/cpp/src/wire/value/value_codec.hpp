@@ -15,6 +15,7 @@ Bytes pack(const Value& value, std::string_view what = "value");
 
 // Pieces of a map that is written without being built: the number of its members, then keys and values.
 void pack_map_header(std::uint32_t members, Buffer& out);
+void pack_array_header(std::uint32_t items, Buffer& out);
 void pack_text(std::string_view text, Buffer& out);  // not checked: only for text that is known to be UTF-8
 void pack_integer(std::uint64_t number, Buffer& out);
 

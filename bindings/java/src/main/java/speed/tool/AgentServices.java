@@ -6,24 +6,35 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
+import java.time.LocalDate;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
+import java.util.stream.LongStream;
 import speed.Node;
 import speed.Request;
 import speed.Response;
 import speed.Service;
 import speed.errors.InvalidArgumentsException;
+import speed.options.ServiceDescription;
+import speed.options.ServiceOptions;
 
 /** The services that every agent offers, the same in all languages. */
 final class AgentServices {
+    private static final ServiceDescription DUE = ServiceDescription.of("Days on which something is due.")
+            .withParameter("day", LocalDate.class)
+            .withParameter("days", Long.class)
+            .withOptionalParameter("times", Long.class)
+            .withResult(LocalDate[].class);
+
     private final List<Object> sequence = new ArrayList<>();
 
     void register(Node node) {
         node.register("echo", request -> argument(request, "data"));
         node.register("add", AgentServices::add);
+        node.register("due", AgentServices::due, ServiceOptions.DEFAULT.withDescription(DUE));
         node.register("sleep", AgentServices::sleep);
         node.register("fail", request -> {
             throw new IllegalStateException(request.get("message", String.class));
@@ -39,6 +50,15 @@ final class AgentServices {
         node.register("size", request -> (long) request.get("data", byte[].class).length);
         node.register("relay", request -> relay(node, request));
         node.register("rows", Service.byRow(AgentServices::row));
+    }
+
+    private static Object due(Request request) {
+        LocalDate day = request.get("day", LocalDate.class);
+        long days = request.get("days", Long.class);
+        long times = request.getOr("times", Long.class, 1L);
+        return LongStream.rangeClosed(1, times)
+                .mapToObj(number -> day.plusDays(days * number))
+                .toList();
     }
 
     private static Object argument(Request request, String name) {

@@ -75,6 +75,7 @@ public final class Counters {
     public static final String SENDS_DENIED = "sends_denied";
     public static final String SLOTS_REFUSED = "slots_refused";
     public static final String STARTS_FAILED = "starts_failed";
+    public static final String STREAM_ENVELOPES_UNEXPECTED = "stream_envelopes_unexpected";
     public static final String SWEEPS_FAILED = "sweeps_failed";
     public static final String TORN_SLOTS = "torn_slots";
     public static final String TORN_TAILS = "torn_tails";

@@ -345,6 +345,14 @@ public final class Scheduler<T> {
         return atWork() + blocked == (atWorkItself ? 1 : 0) && !hasReady() && !timers.hasBackOff();
     }
 
+    /** Adds what waits and what runs, as STATS tells it: requests, and messages that nobody handles yet. */
+    public void addLoad(Map<String, Object> fields) {
+        int queued = requests.queued();
+        fields.put("queuedRequests", queued);
+        fields.put("runningRequests", requests.size() - queued);
+        fields.put("queuedMessages", messages.size() + unclaimed.size() + timers.backOff());
+    }
+
     /** How many wait for another node in their work. */
     public int blockedWorkers() {
         return blocked;

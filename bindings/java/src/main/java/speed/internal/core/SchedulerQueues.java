@@ -43,6 +43,10 @@ final class SchedulerQueues {
             return queues.isEmpty();
         }
 
+        int size() {
+            return queues.values().stream().mapToInt(Deque::size).sum();
+        }
+
         /** Whether {@link #next} has something. */
         boolean hasReady() {
             return !ready.isEmpty();
@@ -184,6 +188,16 @@ final class SchedulerQueues {
             return works;
         }
 
+        /** How many wait. */
+        int queued() {
+            return waiting.values().stream().mapToInt(Set::size).sum();
+        }
+
+        /** How many wait or run. */
+        int size() {
+            return accepted.size();
+        }
+
         List<Work<T>> accepted() {
             return List.copyOf(accepted.values());
         }
@@ -207,6 +221,10 @@ final class SchedulerQueues {
 
         boolean isEmpty() {
             return waiting.isEmpty();
+        }
+
+        int size() {
+            return waiting.values().stream().mapToInt(Set::size).sum();
         }
 
         void add(Work<T> work) {
@@ -277,6 +295,10 @@ final class SchedulerQueues {
 
         void addBackOff(Work<T> work, long at) {
             backOff.add(new Timed<>(at, work));
+        }
+
+        int backOff() {
+            return backOff.size();
         }
 
         boolean hasBackOff() {

@@ -109,6 +109,10 @@ public final class ServiceTable {
         }
     }
 
+    public boolean has(String name) {
+        return rows.containsKey(name);
+    }
+
     /** Sorted names of the services that a node may call. */
     public List<String> names(String caller) {
         return rows.entrySet().stream()

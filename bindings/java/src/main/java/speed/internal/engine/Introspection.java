@@ -4,6 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import speed.internal.core.ServiceTable;
+import speed.internal.engine.threads.WorkerPool;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Limits;
 import speed.internal.wire.NodeId;
@@ -23,11 +24,13 @@ public final class Introspection {
 
     private final Context context;
     private final ServiceTable services;
+    private final WorkerPool pool;
     private volatile Lanes lanes;
 
-    public Introspection(Context context, ServiceTable services) {
+    public Introspection(Context context, ServiceTable services, WorkerPool pool) {
         this.context = context;
         this.services = services;
+        this.pool = pool;
     }
 
     public void about(Lanes protocol) {
@@ -74,6 +77,8 @@ public final class Introspection {
         fields.put("uptimeSeconds", Math.max(0, up) / 1000.0);
         fields.put("pendingCalls", context.pending.size());
         fields.put("lanes", lanes.openLanes());
+        pool.addLoad(fields);
+        context.stats.addRefusals(fields);
         fields.put("counters", counters);
         fields.put("services", context.stats.services(visible));
         return fields;

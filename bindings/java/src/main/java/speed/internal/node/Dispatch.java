@@ -94,6 +94,7 @@ final class Dispatch {
                 }
             }
             case ACK -> calls.acknowledged(lane.source(), Control.sequence(Control.decode(payload)));
+            case STREAM -> context.stats.count(Counters.STREAM_ENVELOPES_UNEXPECTED); // this node opens none
             case ERROR -> calls.refused(lane.source(), Control.decode(payload));
             case HEARTBEAT -> heartbeat(lane.source(), received);
             case DISCOVERY -> discovery(lane.source(), received);
@@ -108,6 +109,7 @@ final class Dispatch {
             return;
         }
         context.stats.count(Counters.UNAUTHORISED);
+        context.stats.refusedSender(lane.source());
         if (isRequest) {
             lane.finish(List.of(received.token())); // before its caller is told that it was not begun
             serving.refuse(lane, received);

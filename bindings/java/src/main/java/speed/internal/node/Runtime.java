@@ -118,7 +118,7 @@ public final class Runtime {
                 new Calls(context, links, pool, futures),
                 serving,
                 new Delivery(context, pool, messages, failures, lines),
-                new Introspection(context, serving.services),
+                new Introspection(context, serving.services, pool),
                 pool,
                 futures);
         dispatch = new Dispatch(parts, letters, this::left);

@@ -219,11 +219,12 @@ public final class Conversion {
     }
 
     private static Object member(RecordComponent component, Map<?, ?> members, Object path) {
-        Path at = new Path(path, component.getName(), false);
-        if (!members.containsKey(component.getName()) && component.getType() != Optional.class) {
+        String key = RecordShape.key(component);
+        Path at = new Path(path, key, false);
+        if (!members.containsKey(key) && component.getType() != Optional.class) {
             throw Mismatch.missing(at, component.getType().getSimpleName());
         }
-        return to(component.getGenericType(), members.get(component.getName()), at);
+        return to(component.getGenericType(), members.get(key), at);
     }
 
     // --- what does not fit ---

@@ -122,7 +122,8 @@ public record Header(
         DISCOVERY(4),
         HEARTBEAT(4),
         ERROR(4),
-        ACK(4);
+        ACK(4),
+        STREAM(4);
 
         public static final int ACK_REQUESTED = 1;
         public static final int SEGMENT = 2;

@@ -30,6 +30,9 @@ public final class Limits {
     public static final int MAX_ERROR_CHARACTERS = 2000;
     public static final int MAX_DETAILS_BYTES = 65_536;
     public static final int MAX_WITHDRAWN_IDS = 64;
+    public static final int STREAM_ITEMS = 4096;
+    public static final int STREAM_BYTES = 1_048_576;
+    public static final int STREAM_ENVELOPE_BYTES = 65_536;
     public static final int MAX_DEFERRED_CONTROLS = 64;
     public static final int MAX_BLOCKED_WORKERS = 64;
     public static final int MAX_KEYS = 16;
@@ -111,6 +114,7 @@ public final class Limits {
     public static final double HEARTBEAT_SECONDS = 5.0;
     public static final double CALL_TIMEOUT_SECONDS = 30.0;
     public static final double CALL_GRACE_SECONDS = 0.25;
+    public static final double PROGRESS_SECONDS = 0.05;
     public static final double SUCCESSOR_SECONDS = 2.0;
     public static final double FULL_SCAN_SECONDS = 0.5;
     public static final double LISTING_SECONDS = 0.1;

@@ -8,6 +8,8 @@ import java.lang.reflect.RecordComponent;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import speed.Member;
 import speed.errors.ConfigurationException;
 
 /**
@@ -58,9 +60,23 @@ record RecordShape(List<RecordComponent> components, List<Method> accessors, Con
     Map<String, Object> members(Object whole) {
         Map<String, Object> members = new LinkedHashMap<>();
         for (int index = 0; index < components.size(); index++) {
-            members.put(components.get(index).getName(), member(whole, accessors.get(index)));
+            Object member = member(whole, accessors.get(index));
+            if (!isLeftOut(components.get(index), member)) {
+                members.put(key(components.get(index)), member);
+            }
         }
         return members;
+    }
+
+    /** The name of a component in the map. */
+    static String key(RecordComponent component) {
+        Member told = component.getAnnotation(Member.class);
+        return told == null || told.name().isEmpty() ? component.getName() : told.name();
+    }
+
+    private static boolean isLeftOut(RecordComponent component, Object member) {
+        Member told = component.getAnnotation(Member.class);
+        return told != null && told.leftOut() && member instanceof Optional<?> value && value.isEmpty();
     }
 
     private static Object member(Object whole, Method accessor) {

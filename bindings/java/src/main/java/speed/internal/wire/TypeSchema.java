@@ -101,9 +101,9 @@ public final class TypeSchema {
         Map<String, Object> properties = new LinkedHashMap<>();
         List<String> required = new ArrayList<>();
         for (RecordComponent one : type.getRecordComponents()) {
-            properties.put(one.getName(), of(one.getGenericType(), depth));
+            properties.put(RecordShape.key(one), of(one.getGenericType(), depth));
             if (one.getType() != Optional.class) {
-                required.add(one.getName());
+                required.add(RecordShape.key(one));
             }
         }
         Map<String, Object> schema = ordered("type", "object", "properties", properties);

@@ -31,6 +31,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
+import speed.Member;
 import speed.errors.ConfigurationException;
 import speed.errors.UnserialisableException;
 import speed.internal.wire.Conversion.Mismatch;
@@ -265,5 +266,21 @@ class ConversionTest {
                 "no value is taken as java.lang.Thread",
                 assertThrows(ConfigurationException.class, () -> Conversion.to(Thread.class, "x", "value"))
                         .getMessage());
+    }
+
+    private record Seat(
+            @Member(name = "class") String category,
+            @Member(leftOut = true) Optional<String> note,
+            Optional<Long> row) {}
+
+    @Test
+    void componentsOfRecordsHaveOtherKeysAndAreLeftOutWhereTheySaySo() {
+        Seat seat = new Seat("first", Optional.empty(), Optional.empty());
+        assertEquals(Set.of("class", "row"), ((Map<?, ?>) Plain.of(seat, "seat")).keySet());
+        Seat whole = new Seat("second", Optional.of("quiet"), Optional.of(4L));
+        Map<String, Object> members = Map.of("class", "second", "note", "quiet", "row", 4L);
+        assertEquals(whole, Conversion.as(members, Seat.class, "BAD_PAYLOAD", "the value"));
+        assertEquals(seat, Conversion.as(Map.of("class", "first"), Seat.class, "BAD_PAYLOAD", "the value"));
+        assertTrue(TypeSchema.of(Seat.class).toString().contains("required=[class]"));
     }
 }

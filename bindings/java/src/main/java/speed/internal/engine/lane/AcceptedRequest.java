@@ -36,6 +36,8 @@ public final class AcceptedRequest implements Job {
     public final boolean uncertain;
     /** Monotonic. */
     public final long deadline;
+    /** Monotonic. */
+    public final long takenAt = System.nanoTime();
 
     public final Cancellation cancellation = new Cancellation();
     private static final long LOOK_NANOS = 100_000_000;

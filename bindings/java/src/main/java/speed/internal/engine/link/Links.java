@@ -91,6 +91,7 @@ public final class Links {
         }
         if (!entry.grants(context.name())) {
             context.stats.count(Counters.SENDS_DENIED);
+            context.stats.refusedBy(target);
             throw new AccessDeniedException(Texts.notAllowed(target, context.name()));
         }
         return open(target, entry.generation());

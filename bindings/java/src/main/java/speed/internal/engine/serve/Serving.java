@@ -211,6 +211,9 @@ public final class Serving {
     private Response timeout(AcceptedRequest late, String phase) {
         context.stats.count(
                 phase.equals("queued") ? Counters.REQUESTS_TIMED_OUT_QUEUED : Counters.REQUESTS_TIMED_OUT_RUNNING);
+        if (services.has(late.head.service())) { // others choose the rest, and how many there are
+            context.stats.timedOut(late.head.service());
+        }
         return Response.error(
                 "TIMEOUT",
                 "the deadline of '" + late.head.service() + "' passed while " + phase + ": allow it more time",
@@ -249,6 +252,8 @@ public final class Serving {
         if (found.refusal() != null) {
             if (found.refusal().errorCode().equals("SERVICE_NOT_FOUND")) {
                 context.stats.count(Counters.REQUESTS_FOR_NO_SERVICE);
+            } else if (found.refusal().errorCode().equals("ACCESS_DENIED")) {
+                context.stats.refusedSender(accepted.source());
             }
             answer(accepted, found.refusal());
             return;
@@ -362,7 +367,8 @@ public final class Serving {
                                 failure)));
         long took = System.nanoTime() - began;
         String error = response[0].errorCode();
-        context.stats.served(head.service(), took, error == null ? "" : CallErrors.contractsCode(error));
+        context.stats.served(
+                head.service(), began - accepted.takenAt, took, error == null ? "" : CallErrors.contractsCode(error));
         answer(accepted, response[0]);
     }
 

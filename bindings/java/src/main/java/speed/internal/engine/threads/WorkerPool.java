@@ -1,6 +1,7 @@
 package speed.internal.engine.threads;
 
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
@@ -296,6 +297,12 @@ public final class WorkerPool {
     /** Monotonic time of the next thing that {@link #expire} has to do. */
     public synchronized long nextTime() {
         return scheduler.nextTime();
+    }
+
+    /** Adds what waits and what runs, and how many run at once, as STATS tells it. */
+    public synchronized void addLoad(Map<String, Object> fields) {
+        scheduler.addLoad(fields);
+        fields.put("workers", workers);
     }
 
     // --- the end ---

@@ -1,8 +1,9 @@
-"""Consumers and readers: messages of topics, opened or not, so many at a time, and what a consumer settles."""
+"""Conversations with clients: consumers and readers of topics, what they settle, and producers."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
@@ -12,16 +13,27 @@ import msgspec
 from speed.core import counters
 from speed.errors import SpeedError
 from speed.gateway import frames
-from speed.gateway.connection import BAD_POLICY, FAILED, NORMAL, ClientConnection, TopicClient, set_within, start_task
-from speed.gateway.encryption import HeldKeys
-from speed.gateway.frames import ClientDelivery, MessageId
+from speed.gateway.connection import (
+    BAD_POLICY,
+    FAILED,
+    NORMAL,
+    TRY_AGAIN,
+    ClientConnection,
+    DeliveryWindow,
+    Membership,
+    TopicClient,
+    set_within,
+    start_task,
+)
+from speed.gateway.encryption import HeldKeys, Sealer, Sealing
+from speed.gateway.frames import ClientDelivery, MessageId, PublishRefusedError
 from speed.gateway.settings import (
     HEAVY_SECONDS,
     KEYS_AWAY_SECONDS,
     LEAST_REST_SECONDS,
     LOOK_SECONDS,
     MAX_AT_ONCE,
-    MAX_PERMITS,
+    MAX_PENDING_BYTES,
     MAX_SETTLEMENTS,
     TAKEN_SECONDS,
     Counters,
@@ -29,62 +41,8 @@ from speed.gateway.settings import (
     refused,
 )
 from speed.message.errors import KeyUnavailableError
+from speed.topics.backend import unix_ms
 from speed.topics.subscription import SubscriptionError
-
-# How many messages a consumer or reader may be sent now. No sockets, no clock.
-
-
-class DeliveryWindow:
-    """What a client has and did not settle, and its permits.
-
-    Args:
-        size: messages that it may have at once.
-        is_pulling: whether it asks for each message; ``size`` is no bound then.
-        late_seconds: after so long a message is not counted any more, as the host gives it to others; 0 for never.
-    """
-
-    def __init__(self, size: int, *, is_pulling: bool, late_seconds: float = 0.0) -> None:
-        self._size, self._is_pulling, self._late = size, is_pulling, late_seconds
-        self._permits = 0
-        self._open: dict[MessageId, float] = {}
-
-    def room(self, now: float) -> int:
-        """How many more it may be sent."""
-        if self._is_pulling:
-            return self._permits
-        while self._late and self._open and next(iter(self._open.values())) + self._late <= now:
-            del self._open[next(iter(self._open))]
-        return self._size - len(self._open)
-
-    def until_late(self, now: float) -> float | None:
-        """Seconds until the oldest message is not counted any more; None if that never comes."""
-        if not self._late or not self._open:
-            return None
-        return max(0.0, next(iter(self._open.values())) + self._late - now)
-
-    def permit(self, count: int) -> None:
-        """It asks for so many."""
-        self._permits = min(self._permits + max(0, count), MAX_PERMITS)
-
-    def sent(self, message: MessageId, now: float) -> None:
-        """It has one more."""
-        self._open.pop(message, None)
-        self._open[message] = now
-        if self._is_pulling:
-            self._permits -= 1
-            self._forget()
-
-    def _forget(self) -> None:
-        """Who pulls is not bound by what it has: it may acknowledge what is not known here any more."""
-        while len(self._open) > self._size:
-            del self._open[next(iter(self._open))]
-
-    def settle(self, message: MessageId) -> bool:
-        """It acknowledged or refused a message; whether it had it."""
-        return self._open.pop(message, None) is not None
-
-
-# What happens with an encrypted message: it is opened, or its ``cryptoFailureAction`` decides.
 
 CONSUME = "CONSUME"
 
@@ -130,96 +88,6 @@ class Opener:
                 message.encryption_context = msgspec.UNSET
                 return Fate.SENT
         return Fate.HIDDEN
-
-
-class ConsumerPlace(NamedTuple):
-    """Who consumes as what; ``terms`` are those of ``topics.subscribe``."""
-
-    caller: str
-    subscription: str
-    consumer: str
-    terms: Mapping[str, Any]
-    reject_delay_ms: int
-
-
-class Membership:
-    """One topic of a consumer."""
-
-    def __init__(self, topics: TopicClient, place: ConsumerPlace, topic: str, dead_letter: str) -> None:
-        self.topic = topic
-        self._topics, self._place, self._dead_letter = topics, place, dead_letter
-        self._who = {"topic": topic, "subscription": place.subscription}
-        self._got = 0
-        self._lane = ""
-        self.is_joined = False
-        self.unseen: list[int] = []
-        """Offsets that were fetched and not sent."""
-        self.acknowledged: set[int] = set()
-        self.strange: set[int] = set()
-        """Acknowledged, and not sent on this connection: such as were sent on one before."""
-        self.rejected: set[int] = set()
-
-    @property
-    def ledger(self) -> int:
-        """The number that stands for the topic in ids."""
-        return frames.ledger_of(self._lane)
-
-    async def _ask(self, service: str, **arguments: Any) -> Any:
-        return await self._topics.ask(self._place.caller, service, **self._who, **arguments)
-
-    async def join(self) -> None:
-        """Raises SubscriptionError."""
-        aside = {"dead_letter": self._dead_letter} if self._dead_letter else {}
-        answer = await self._ask("subscribe", consumer=self._place.consumer, **self._place.terms, **aside)
-        self._lane, self._got, self.is_joined = answer["lane"], 0, True
-
-    async def fetch(self, most: int) -> Sequence[Sequence[Any]]:
-        """Messages that are there now. Raises SubscriptionError."""
-        try:
-            answer = await self._ask("receive", consumer=self._place.consumer, most=most, got=self._got)
-        except SubscriptionError as error:
-            if error.code != "NOT_JOINED" or not self.is_joined:
-                raise
-            await self.join()  # the node of this name left: what it had comes again
-            return []
-        self._got = answer["batch"]
-        rows: list[Sequence[Any]] = answer["messages"]
-        self.unseen = [row[0] for row in rows]
-        return rows
-
-    async def until_event(self) -> float:
-        """Seconds after which something may be due."""
-        return await self._topics.until_event(self.topic, self._place.subscription)
-
-    async def settle(self) -> None:
-        """Tell the host what was settled: one write for what was sent here, and one for the rest.
-
-        Raises SubscriptionError; what was never delivered is refused alone.
-        """
-        known, strange, rejected = self.acknowledged, self.strange, self.rejected
-        self.acknowledged, self.strange, self.rejected = set(), set(), set()
-        if rejected:
-            delay = self._place.reject_delay_ms
-            await self._ask("reject", consumer=self._place.consumer, offsets=sorted(rejected), delay_ms=delay)
-        for offsets in (known, strange):
-            if offsets:
-                await self._ask("acknowledge", lane=self._lane, offsets=sorted(offsets))
-
-    @property
-    def waits(self) -> int:
-        """How many settlements the host does not know yet."""
-        return len(self.acknowledged) + len(self.strange) + len(self.rejected)
-
-    async def leave(self) -> None:
-        """Its messages go to others; what was not sent counts as never delivered."""
-        if self.is_joined:
-            self.is_joined = False
-            await self._ask("leave", consumer=self._place.consumer, unseen=self.unseen)
-
-    async def unsubscribe(self) -> None:
-        """Remove the subscription; one that is not durable went with this consumer. Raises SubscriptionError."""
-        if self._place.terms["durable"]:
-            await self._ask("unsubscribe")
 
 
 class ConsumerConversation:
@@ -518,3 +386,134 @@ class ReaderConversation:
         if not answer["messages"]:
             self._place = answer["next"]
         return dict(answer)
+
+
+# Who publishes: what it sends is kept in its order, and answered in its order.
+
+_NUMBERS = {"DENIED": frames.NOT_ALLOWED, "INVALID_ARGUMENTS": frames.NOT_ENCODED}
+
+
+class _Pending(NamedTuple):
+    """One frame that is to be answered: with a message to be kept, or why there is none."""
+
+    context: str | None
+    message: dict[str, Any] | None
+    refusal: PublishRefusedError | None
+
+
+class ProducerPlace(NamedTuple):
+    """Who publishes where, and how."""
+
+    caller: str
+    topic: str
+    name: str
+    sealer: Sealer
+    first_sequence: int
+    max_pending: int
+
+
+class ProducerConversation:
+    """One reads, one publishes: what came while a batch was written is the next batch, one write each."""
+
+    def __init__(
+        self, topics: TopicClient, counters: Counters, place: ProducerPlace, done: Callable[[], None] = lambda: None
+    ) -> None:
+        """``done`` is called at the end."""
+        self._topics, self._counters, self._place, self._done = topics, counters, place, done
+        self._sequence = place.first_sequence
+        self._pending: deque[_Pending] = deque()
+        self._bytes = 0
+        self._came, self._went = asyncio.Event(), asyncio.Event()
+        self._is_closing = False
+
+    async def run(self, connection: ClientConnection) -> None:
+        publishing = start_task(connection, self._publish_all(connection))
+        try:
+            async for data in connection.frames():
+                self._take(data, await self._place.sealer.current())
+                connection.weigh(len(data))
+                while (self._is_full or connection.is_heavy) and not publishing.done():
+                    self._went.clear()
+                    await set_within(self._went, HEAVY_SECONDS)
+        except SpeedError as error:
+            await connection.end(TRY_AGAIN, f"{error.code}: no data key can be had")
+        finally:
+            self._is_closing = True
+            self._came.set()
+            await publishing
+
+    async def close(self) -> None:
+        """Its name is free again."""
+        self._done()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._pending) >= self._place.max_pending or self._bytes >= MAX_PENDING_BYTES
+
+    def _take(self, data: str | bytes, sealing: Sealing | None) -> None:
+        context = None
+        try:
+            publication = frames.read_publication(data)
+            context = frames.text_of(publication.context)
+            pending = _Pending(context, frames.message_of(publication, sealing, unix_ms()), None)
+        except PublishRefusedError as error:
+            pending = _Pending(context, None, error)
+        self._pending.append(pending)
+        self._bytes += len(data)
+        self._came.set()
+
+    async def _publish_all(self, connection: ClientConnection) -> None:
+        """Until the connection is closed and everything that came is kept; replies to nobody are dropped."""
+        is_there = True
+        try:
+            while self._pending or not self._is_closing:
+                size = self._bytes
+                replies = await self._kept(self._batch())
+                is_there = is_there and await connection.tell(*replies)
+                connection.weigh(-size)
+                self._went.set()
+                if not self._pending:
+                    await self._came.wait()
+                self._came.clear()
+        finally:
+            self._went.set()
+
+    def _batch(self) -> list[_Pending]:
+        batch = list(self._pending)
+        self._pending.clear()
+        self._bytes = 0
+        return batch
+
+    async def _kept(self, batch: list[_Pending]) -> list[str]:
+        """Keep a batch by one write, or none of it; the replies."""
+        messages = [self._numbered(one.message) for one in batch if one.message is not None]
+        try:
+            ids = iter(await self._publish(messages) if messages else [])
+        except SubscriptionError as error:
+            failed = PublishRefusedError(_NUMBERS.get(error.code, frames.NOT_WRITTEN), str(error))
+            batch = [one._replace(message=None, refusal=one.refusal or failed) for one in batch]
+            ids = iter(())
+        refused = [one for one in batch if one.refusal is not None]
+        self._counters.count(counters.GATEWAY_MESSAGES_PUBLISHED, len(batch) - len(refused))
+        self._counters.count(counters.GATEWAY_MESSAGES_REFUSED, len(refused))
+        return [
+            frames.kept(next(ids), one.context) if one.refusal is None else frames.not_kept(one.refusal, one.context)
+            for one in batch
+        ]
+
+    def _numbered(self, message: dict[str, Any]) -> dict[str, Any]:
+        """With the producer's next sequence, if repetitions are to be recognised."""
+        if self._sequence:
+            message["sequence"] = self._sequence
+            self._sequence += 1
+        return message
+
+    async def _publish(self, messages: list[dict[str, Any]]) -> list[MessageId]:
+        place = self._place
+        named = {"producer": place.name} if place.name else {}
+        answer = await self._topics.ask(place.caller, "publish", topic=place.topic, messages=messages, **named)
+        ledger = frames.ledger_of(answer["lane"])
+        ids = [MessageId(ledger, one) for one in answer["offsets"]]
+        for place in answer["repeated"]:
+            ids[place] = frames.REPEATED
+        return ids

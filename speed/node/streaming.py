@@ -1,0 +1,245 @@
+"""Calls with streams and progress: the verbs of a node, and what iterates over the items (S-27 to S-32)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from time import monotonic
+from typing import Any, final
+
+from speed.core.hints import by_name, in_seconds, several, text
+from speed.core.services import as_declared, result_reader
+from speed.engine import Engine
+from speed.engine.options import CallRequest
+from speed.engine.streams import LOOK_SECONDS, RUNNING, CallChannel, ItemReader, ItemWriter, Reserved, Taken, TakenKind
+from speed.engine.threads import ProgramsCode
+from speed.errors import (
+    CallTimeoutError,
+    CallWithdrawnError,
+    ConfigurationError,
+    Execution,
+    ForkedNodeError,
+    InternalError,
+    SpeedError,
+)
+from speed.wire.limits import STREAM_BYTES, STREAM_ITEMS
+from speed.wire.names import is_family
+from speed.wire.spc import MAX_CREDIT, Progress, StreamOffer
+from speed.wire.value import as_views
+
+
+@final
+class Stream(ItemReader):
+    """The items of a call, one after the other: ``for row in node.stream("billing", "rows"): …``.
+
+    It ends when the service does; an error comes after all items that went before it, and again each time that the
+    next item is asked for. ``close``, the end of a ``with`` block, or dropping it withdraws the call. One thread reads
+    at a time; ``close`` may be called from any.
+    """
+
+    def __init__(
+        self,
+        channel: CallChannel,
+        *,
+        idle: float | None,
+        callee: tuple[str, str],
+        read: Callable[[Any], Any] | None = None,
+        views: bool = False,
+        on_progress: Callable[[Progress], object] | None = None,
+    ) -> None:
+        super().__init__(channel, read)
+        self._call = channel
+        self._idle, self._callee, self._views, self._on_progress = idle, callee, views, on_progress
+        self._process = os.getpid()
+        self._sender: _Sender | None = None
+        self._has_ended = False
+        self.result: Any = None
+        """What the service returned beside its items, once they are over."""
+
+    def send(self, items: Iterable[Any]) -> None:
+        """Have another thread send ``items`` while they are asked for; of a call that was begun with some."""
+        self._sender = _Sender(self._call, items)
+        self._sender.start()
+
+    def close(self) -> None:
+        """Read no more: the call is withdrawn unless it has ended, and the service told. Again does nothing."""
+        if not self._has_ended and os.getpid() == self._process:
+            self._has_ended = True
+            self._error = self._error or self._named(CallWithdrawnError("the stream was closed here", RUNNING))
+            self._batch = iter(())
+            self._call.withdraw()
+            self._call.close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not self.__dict__.get("_has_ended", True):
+            with suppress(Exception):
+                self.close()
+
+    def wait(self) -> Any:
+        """Read to the end, and return what the service returned beside its items, which are dropped."""
+        for _ in self:
+            pass
+        return self.result
+
+    def _values(self, payload: bytes) -> list[Any]:
+        items = super()._values(payload)
+        return [as_views(item) for item in items] if self._views else items
+
+    def _wait(self) -> Taken:
+        taken = self._call.take(0.0)
+        began = monotonic()
+        while taken[0] in (TakenKind.NOTHING, TakenKind.PROGRESS):
+            if taken[0] == TakenKind.PROGRESS:
+                if self._on_progress is not None:
+                    self._on_progress(Progress(*taken[1]))
+                began = monotonic()
+            elif self._idle is not None and monotonic() - began >= self._idle:
+                raise self._named(CallTimeoutError(f"{self._callee[0]} sent nothing for {self._idle} s", RUNNING))
+            taken = self._call.take(LOOK_SECONDS)
+        return taken
+
+    def _refilled(self) -> Any:
+        if os.getpid() != self._process:
+            raise ForkedNodeError("this stream is the parent process's: nobody brings its items here")
+        try:
+            return super()._refilled()
+        except SpeedError as error:
+            self._error = declared = as_declared(self._named(error))
+            if not self._has_ended:
+                self.close()
+            if declared is error:
+                raise
+            raise declared from None
+
+    def _end(self, kind: TakenKind) -> None:
+        if self._error is not None:  # closed meanwhile
+            raise self._error
+        failed = None if self._sender is None else self._sender.error
+        if failed is not None:
+            self._error = failed
+            self.close()
+            raise failed
+        if self._call.broken:
+            raise InternalError(f"{self._callee[0]}: {self._call.broken}", RUNNING)
+        self._has_ended = True
+        self.result = self._call.outcome()
+
+    def _named(self, error: SpeedError) -> SpeedError:
+        error.node, error.service = self._callee
+        if error.execution is None:
+            error.execution = Execution.MAY_HAVE_RUN
+        return error
+
+
+class _Sender(threading.Thread):
+    """Goes through the items of a caller, and sends them."""
+
+    def __init__(self, channel: CallChannel, items: Iterable[Any]) -> None:
+        super().__init__(name=f"speed-items-{channel.request_id}", daemon=True)
+        self._channel, self._items = channel, items
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        writer = ItemWriter(self._channel)
+        try:
+            with ProgramsCode():
+                self._send_all(writer)
+        except CallWithdrawnError:
+            pass  # the call has ended: who reads it hears why
+        except BaseException as error:  # of the program's own iterable, an exit among them
+            self.error = error
+            self._channel.withdraw()
+            self._channel.close()
+        finally:
+            writer.stop()
+
+    def _send_all(self, writer: ItemWriter) -> None:
+        iterator = iter(self._items)
+        try:
+            for item in iterator:
+                writer.put(item)
+            while self._channel.reserve(0, LOOK_SECONDS) == Reserved.NOTHING:
+                pass
+            writer.finish(last=True)
+        finally:
+            close = getattr(iterator, "close", None)
+            if close is not None:
+                close()
+
+
+STREAM_SECONDS = 10.0 * 365 * 24 * 3600
+"""The deadline of a stream that has none: of two nodes one will have ended."""
+
+
+class StreamVerbs:
+    """The verbs of a node for calls with streams and progress."""
+
+    _engine: Engine
+
+    def _call_with_progress(self, on_progress: Callable[[Progress], object], request: CallRequest, retry: Any) -> Any:
+        if retry is not None:
+            raise ConfigurationError("a call whose progress is wanted is not tried again: leave retry or on_progress")
+        offer, unread = StreamOffer(progress=True), request._replace(read=None)
+        with self._stream(unread, offer, idle=None, on_progress=on_progress) as stream:
+            result = stream.wait()
+        result = as_views(result) if request.views else result
+        return result if request.read is None else request.read(result)
+
+    def _stream(self, request: CallRequest, offer: StreamOffer, **how: Any) -> Stream:
+        if "@" in request.target or is_family(request.target):
+            raise ConfigurationError(f"{request.target!r} is no node of this host: streams and progress go to one")
+        channel = self._engine.open_stream(request, offer)
+        return Stream(channel, callee=(request.target, request.service), read=request.read, views=request.views, **how)
+
+    def stream(
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        items: Iterable[Any] | None = None,
+        timeout: float | None = None,
+        idle_timeout: float | None = 30.0,
+        traceparent: str | None = None,
+        views: bool = False,
+        returns: Any = None,
+        on_progress: Callable[[Progress], object] | None = None,
+        window_items: int = STREAM_ITEMS,
+        window_bytes: int = STREAM_BYTES,
+    ) -> Stream:
+        """Call a service that gives many items, takes many (``items``), or both; returns what iterates over them::
+
+            for row in node.stream("billing", "rows", {"month": "2026-11"}):
+                ...
+
+        A thread of its own goes through ``items`` and sends them meanwhile. ``Stream.wait()`` is for a service that
+        gives no items: it returns the result. ``timeout`` in seconds is the deadline of the whole call on both sides,
+        ``idle_timeout`` how long the next item is waited for; None is no such limit. With ``returns`` each item is read
+        as that type. Of what was not read yet at most ``window_items``, and little more than ``window_bytes``, are held
+        here; the service waits then. Raises as ``call`` does, and so does asking for the next item.
+        """
+        target, service = text("node", target), text("service", service)
+        read = None if returns is None else result_reader(returns, "an item")
+        seconds = STREAM_SECONDS if timeout is None else in_seconds(timeout)
+        request = CallRequest(target, service, by_name(arguments), seconds, traceparent, views, read)
+        if not all(type(size) is int and 1 <= size <= MAX_CREDIT for size in (window_items, window_bytes)):
+            raise ConfigurationError(f"a window of {window_items!r} items and {window_bytes!r} bytes cannot be used")
+        offer = StreamOffer(window_items, window_bytes, items is not None, on_progress is not None)
+        idle = None if idle_timeout is None else in_seconds(idle_timeout)
+        iterator = None if items is None else iter(several("items", items))
+        try:
+            stream = self._stream(request, offer, idle=idle, on_progress=on_progress)
+        except SpeedError as error:
+            error.node, error.service = target, service
+            raise
+        if iterator is not None:
+            stream.send(iterator)
+        return stream
