@@ -226,6 +226,8 @@ class _SchemaReader:
     def _object(self, schema: Mapping[str, Any], form: str, what: str, depth: int) -> Type:
         if form.startswith("ndarray"):
             return Type("ndarray", (), form.removeprefix("ndarray").removeprefix(" of "))
+        if form == "table":
+            return Type("table")
         if not isinstance(schema.get("properties"), dict) or not _is_bounded(schema):
             return Type("map", (self._type(schema.get("additionalProperties"), what, depth - 1),))
         return self._record(json.dumps(schema, default=repr), schema, what, depth)

@@ -49,9 +49,10 @@ _PYTHON = {
     "path": "pathlib.Path",
     "local-date-time": "str",
     "column": "speed.Column",
+    "table": "pyarrow.Table",
 }
 _PYTHON_OWN = ("datetime", "decimal", "pathlib", "uuid")
-_PYTHON_MODULES = (*_PYTHON_OWN, "numpy", "numpy.typing", "speed")
+_PYTHON_MODULES = (*_PYTHON_OWN, "numpy", "numpy.typing", "pyarrow", "speed")
 _PYTHON_WORDS = frozenset(
     {*keyword.kwlist, *_PYTHON_MODULES}
     | vocabulary("self bool int float str bytes list set tuple dict Any Literal Protocol TypedDict")
@@ -82,7 +83,7 @@ def python_type(type_: Type) -> str:
 def _is_hashable(item: Type) -> bool:
     if item.kind in ("union", "tuple"):
         return all(map(_is_hashable, item.parts))
-    return item.kind not in ("any", "record", "map", "list", "set", "ndarray", "column")
+    return item.kind not in ("any", "record", "map", "list", "set", "ndarray", "column", "table")
 
 
 def python_quoted(choice: str | int) -> str:
@@ -182,7 +183,7 @@ _JAVA = {
     "column": "Column",
     "union": "Object",
     "tuple": "List<Object>",
-    "ndarray": "Map<String, Object>",
+    **dict.fromkeys(("ndarray", "table"), "Map<String, Object>"),
 }
 _PRIMITIVES = {"Boolean": "boolean", "Long": "long", "Double": "double"}
 _JAVA_IMPORTS = {
@@ -383,7 +384,7 @@ _CPP = {
     "union": "speed::Value",
     "local-date-time": "std::chrono::local_time<std::chrono::microseconds>",
     "tuple": "speed::Array",
-    "ndarray": "speed::Map",
+    **dict.fromkeys(("ndarray", "table"), "speed::Map"),
 }
 _CPP_MEMBERS = ("node_", "target_", "options_")
 _CPP_SMALL = frozenset({"bool", "std::int64_t", "double"})

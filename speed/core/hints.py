@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from speed.core.readers import ANYTHING, Hint, Misfit, RecordMember, Schema, built, fit, record_reader
 from speed.core.readers import each as each_of
 from speed.errors import ConfigurationError, InvalidNameError
+from speed.wire import lazily
 from speed.wire.column import Column
 from speed.wire.limits import CALL_TIMEOUT_SECONDS
 from speed.wire.text import MAX_SPAN_SECONDS, describe, type_name
@@ -56,7 +57,8 @@ _COLLECTIONS: dict[Any, Callable[[Any], Any]] = {
 _POSSIBLE = (
     "bool, int, float, str, bytes, memoryview, datetime, date, time, timedelta, Decimal, UUID, Path, an Enum, "
     "a dataclass, a NamedTuple, a TypedDict, a Struct of msgspec, a model of pydantic, None, list[…], tuple[…], "
-    "set[…], dict[str, …], Literal[…], numpy.ndarray, a union of these, speed.Column, or Any"
+    "set[…], dict[str, …], Literal[…], numpy.ndarray, pyarrow.Table, pyarrow.RecordBatch, "
+    "a union of these, speed.Column, or Any"
 )
 _MAX_CHOICES = 8
 """Members of an enumeration that an error names."""
@@ -146,7 +148,7 @@ def _class(hint: Any, what: str, known: Known) -> Hint | None:
         return _named_tuple(hint, known)
     if hasattr(hint, "__pydantic_fields__"):
         return _model(hint, what, known)
-    return _array(None) if _is_array(hint) else None
+    return _array(None) if _is_array(hint) else _table(hint)
 
 
 def _parametrised(hint: Any, origin: Any, arguments: tuple[Any, ...], what: str, known: Known) -> Hint | None:
@@ -230,6 +232,22 @@ def _array(dtype: str | None) -> Hint:
             raise Misfit("", label, "another map") from None
 
     return Hint(label, _MAPS, read, {"type": "object", "format": label})
+
+
+def _table(hint: Any) -> Hint | None:
+    """A table or a batch of Arrow, of a map of columns, over the bytes where they are."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is None or hint not in (arrow.Table, arrow.RecordBatch):
+        return None
+
+    def read(value: Any) -> Any:
+        is_table = all(type(name) is str and type(one) is Column for name, one in value.items())
+        if not is_table or len({one.rows for one in value.values()}) > 1:
+            raise Misfit("", hint.__name__, "a map of something else than columns of equally many rows")
+        arrays = map(lazily.load("speed.columns").to_arrow, value.values())
+        return hint.from_arrays(list(arrays), names=list(value))
+
+    return Hint(hint.__name__, _MAPS, read, {"type": "object", "format": "table"})
 
 
 class _Member(NamedTuple):

@@ -363,7 +363,7 @@ def formed(value: Any) -> Any:
         return _of_struct(value)
     if hasattr(kind, "__pydantic_fields__"):
         return value.model_dump(by_alias=True)
-    return _of_numpy(value)
+    return _of_arrow(_of_numpy(value))
 
 
 def as_views(value: Any) -> Any:
@@ -407,6 +407,20 @@ def _of_numpy(value: Any) -> Any:
         data = numpy.ascontiguousarray(value, value.dtype.newbyteorder("<")).tobytes()
         return {"dtype": value.dtype.name, "shape": list(value.shape), "data": data}
     return value
+
+
+def _of_arrow(value: Any) -> Any:
+    """A table or a batch as a map of columns, and an array as a column, over the bytes where they lie."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is None or not isinstance(value, arrow.Table | arrow.RecordBatch | arrow.Array | arrow.ChunkedArray):
+        return value
+    column = lazily.load("speed.columns").from_arrow
+    if isinstance(value, arrow.Array | arrow.ChunkedArray):
+        return column(value)
+    names = value.schema.names
+    if len(set(names)) < len(names):
+        raise UnserialisableError(f"{type(value).__name__} has a column twice: a map of columns has each name once")
+    return {name: column(one) for name, one in zip(names, value.columns, strict=True)}
 
 
 def _number_of(numpy: Any, value: Any) -> Any:

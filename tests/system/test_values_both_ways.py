@@ -14,11 +14,13 @@ from uuid import UUID
 
 import msgspec
 import numpy as np
+import pyarrow
 import pydantic
 import pytest
 from numpy.typing import NDArray
 
 import speed
+import speed.columns
 from tests.system.conftest import ENGINES
 
 Make = Callable[..., speed.Node]
@@ -193,3 +195,37 @@ def test_a_model_of_pydantic_with_a_duration_is_refused_when_it_is_registered(no
     run.__annotations__["job"] = Job
     with pytest.raises(speed.ConfigurationError, match="pydantic reads its form, microseconds, as seconds: declare an"):
         node("server").register("run", run)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_tables_and_batches_of_arrow_are_maps_of_columns(node: Make, engine: str) -> None:
+    """V-2, both ways, over the bytes where they lie."""
+    server, caller = node("server", engine=engine, allow=["caller"]), node("caller", engine=engine)
+
+    def last(table: pyarrow.Table, batch: pyarrow.RecordBatch) -> list[Any]:
+        return [table.slice(1), {"batch": batch}, type(table).__name__, type(batch).__name__]
+
+    def same(value: Any) -> Any:
+        return value
+
+    last.__annotations__ |= {"table": pyarrow.Table, "batch": pyarrow.RecordBatch}
+    server.register("last", last)
+    server.register("same", same)
+    table = pyarrow.table({"name": ["tea", None], "day": pyarrow.array([DAY, DAY]), "n": [1, 2]})
+    (batch,) = table.to_batches()
+    kept, inner, *kinds = caller.call("server", "last", {"table": table, "batch": batch})
+    assert kinds == ["Table", "RecordBatch"]
+    assert speed.columns.to_values(kept["n"]) == [2]
+    assert speed.columns.to_values(inner["batch"]["name"]) == ["tea", None]
+    assert caller.call("server", "same", {"value": table}, returns=pyarrow.Table) == table
+    assert caller.call("server", "same", {"value": [batch]}, returns=list[pyarrow.RecordBatch]) == [batch]
+    assert caller.call("server", "same", {"value": table["n"]}, returns=speed.Column).rows == 2
+    (one,) = caller.describe("server", "last")
+    assert one.signature() == "(table: table, batch: table) -> array"
+    wrong: Any
+    for wrong in ({"x": 1}, {"x": table["n"], "y": table["n"].slice(1)}, {1: table["n"]}):
+        with pytest.raises(speed.InvalidArgumentsError, match="'table' must be Table, not a map of something else"):
+            caller.call("server", "last", {"table": wrong, "batch": batch})
+    twice = pyarrow.Table.from_arrays([table["n"], table["n"]], names=["n", "n"])
+    with pytest.raises(speed.UnserialisableError, match="has a column twice"):
+        caller.call("server", "same", {"value": twice})
