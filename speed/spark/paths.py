@@ -112,7 +112,8 @@ def is_known(kind: DataType) -> bool:
     if isinstance(kind, MapType):
         return is_known(kind.keyType) and is_known(kind.valueType)
     if isinstance(kind, StructType):
-        return all(is_known(field.dataType) for field in kind.fields)
+        are_names = bool(kind.names) and len(set(kind.names)) == len(kind.names)
+        return are_names and all(is_known(field.dataType) for field in kind.fields)
     return kind.typeName() in _TYPES and kind.simpleString() != "void" and not _is_collated(kind)
 
 

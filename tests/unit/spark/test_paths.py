@@ -30,13 +30,19 @@ KNOWN = [
     types.DateType(),
     types.TimestampNTZType(),
     types.DayTimeIntervalType(),
+    types.TimeType(),
+    types.VariantType(),
+    types.ArrayType(types.MapType(types.StringType(), types.StructType().add("a", types.LongType()))),
 ]
 UNKNOWN = [
-    types.ArrayType(types.LongType()),
     types.StructType([]),
-    types.MapType(types.StringType(), types.LongType()),
+    types.StructType().add("a", types.LongType()).add("a", types.LongType()),
     types.StringType("UTF8_LCASE"),
     types.NullType(),
+    types.YearMonthIntervalType(),
+    types.ArrayType(types.NullType()),
+    types.MapType(types.StringType("UTF8_LCASE"), types.LongType()),
+    types.StructType().add("a", types.ArrayType(types.CalendarIntervalType())),
 ]
 
 
@@ -113,9 +119,20 @@ def test_functions_carry_what_the_jvm_is_to_know_as_one_line_of_ascii() -> None:
     assert text.isascii()
     said = json.loads(text.removeprefix("speed-call:").removesuffix(":speed-call"))
     assert (said["root"], said["key"], said["family"], said["node"]) == ("/srv/größe", None, "etl.app-1", "geo.*")
-    assert said["promised"] == [{"name": "b", "said": "int64", "nullable": False}]
+    assert said["promised"] == [{"name": "b", "said": "int64", "nullable": False, "inner": []}]
     described = use._replace(described=text)
     assert udf_function(described).described == map_function(described).described == text  # type: ignore[attr-defined]
+
+
+def test_what_is_promised_to_lie_in_a_column_is_described_by_the_names_that_errors_have() -> None:
+    fields = pa.struct([pa.field("a", pa.int8(), nullable=False)])
+    kind = pa.map_(pa.string(), pa.list_(pa.field("element", fields)))
+    described = paths._promise(pa.field("m", kind), "m")
+    key, items = described["inner"]
+    assert (described["name"], key["name"], key["nullable"], items["name"]) == ("m", "[key]", False, "[]")
+    (item,) = items["inner"]
+    assert (item["name"], item["said"]) == ("[]", "struct<a: int8 not null>")
+    assert item["inner"] == [{"name": "a", "said": "int8", "nullable": False, "inner": []}]
 
 
 def test_calls_for_rows_and_columns_of_errors_are_for_python_workers() -> None:

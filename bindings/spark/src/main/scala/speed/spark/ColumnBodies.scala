@@ -39,6 +39,20 @@ object ColumnBodies {
     case _ => false
   })
 
+  /** A value takes at most so many times the bytes that it has in a row of Spark: small integers in lists are widened, and a
+   *  struct that is null has a place in each of its fields. */
+  def widening(kind: DataType): Int = kind match {
+    case _: ArrayType | _: MapType | _: StructType => math.max(8, 2 * parts(kind))
+    case _ => 1
+  }
+
+  private def parts(kind: DataType): Int = kind match {
+    case list: ArrayType => 1 + parts(list.elementType)
+    case map: MapType => 1 + parts(map.keyType) + parts(map.valueType)
+    case struct: StructType => 1 + struct.map(one => parts(one.dataType)).sum
+    case _ => 2
+  }
+
   def filled(size: Int): Int = (size + 7) & ~7
   def bitBytes(rows: Int): Int = (rows + 7) >> 3
   def width(kind: Int): Int = if (kind == DecimalKind) 16 else if (kind == Date || kind == Months) 4 else 8

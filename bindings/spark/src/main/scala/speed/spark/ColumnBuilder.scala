@@ -66,6 +66,9 @@ sealed abstract class ColumnBuilder(kind: Int, precision: Int = 0, scale: Int = 
     while (row.rowId < from + count) { add(row, 0); row.rowId += 1 }
   }
 
+  /** Reads what was added, whose columns are about to change. */
+  def settle(): Unit = ()
+
   /** Drops all rows but the first. */
   def keep(count: Int): Unit = {
     if (hasNulls && count < rows) {
@@ -225,24 +228,61 @@ object ColumnBuilder {
     private val width = ColumnBodies.width(kind)
     private val isAsUnsafe = all.eq(longs) || all.eq(doubles) || all.eq(days)
 
+    /** The first rows are read when their place is known: where no others follow, that is the body. */
+    private var first: ColumnVector = _
+    private var firstFrom = 0
+
     override def addAll(column: ColumnVector, from: Int, count: Int): Unit =
-      if (!tellsAll(column)) super.addAll(column, from, count)
-      else {
-        need(count * width)
-        all(column, from, count, data, base + used)
-        if (column.hasNull) clearNulls(column, from, count)
+      if (!tellsAll(column)) {
+        settle()
+        super.addAll(column, from, count)
+      } else {
+        if (rows == 0) {
+          first = column
+          firstFrom = from
+        } else {
+          settle()
+          need(count * width)
+          read(column, from, count, data, used)
+        }
         used += count * width
         added(column, from, count)
       }
 
+    override def settle(): Unit = if (first != null) {
+      val size = used
+      used = 0
+      need(size)
+      read(first, firstFrom, rows, data, 0)
+      used = size
+      first = null
+    }
+
+    private def read(column: ColumnVector, from: Int, count: Int, to: Array[Byte], at: Int): Unit = {
+      all(column, from, count, to, base + at)
+      if (column.hasNull) clearNulls(column, from, count, to, at)
+    }
+
     /** What rows of others had left where there is null does not travel. */
-    private def clearNulls(column: ColumnVector, from: Int, count: Int): Unit = {
+    private def clearNulls(column: ColumnVector, from: Int, count: Int, to: Array[Byte], at: Int): Unit = {
       var row = 0
       while (row < count) {
-        if (column.isNullAt(from + row)) Arrays.fill(data, used + row * width, used + (row + 1) * width, 0.toByte)
+        if (column.isNullAt(from + row)) Arrays.fill(to, at + row * width, at + (row + 1) * width, 0.toByte)
         row += 1
       }
     }
+
+    override def reset(): Unit = {
+      super.reset()
+      first = null
+    }
+
+    override protected def writeParts(made: Array[Byte], at: Int): Unit =
+      if (first == null) super.writeParts(made, at)
+      else {
+        read(first, firstFrom, rows, made, at)
+        first = null
+      }
 
     override def addItems(items: ArrayData): Unit = items match {
       case own: UnsafeArrayData if isAsUnsafe && !hasNullIn(own) =>
@@ -263,6 +303,7 @@ object ColumnBuilder {
     }
 
     override def keep(count: Int): Unit = {
+      settle()
       super.keep(count)
       used = count * width
     }

@@ -112,6 +112,7 @@ final class ServiceBatches(in: Iterator[ColumnarBatch], task: ServiceTask, stay:
   }
 
   override protected def hasInput: Boolean = {
+    if (!stay && batch != null && at == batch.numRows) builders.foreach(_.settle())
     while ((batch == null || at == batch.numRows) && in.hasNext) begin(in.next())
     batch != null && at < batch.numRows
   }
@@ -149,7 +150,7 @@ final class ServiceBatches(in: Iterator[ColumnarBatch], task: ServiceTask, stay:
     var fits = true
     while (fits && count < most) {
       builders.indices.foreach(one => builders(one).add(row, ordinals(one)))
-      if (before + count > 0 && isOver) {
+      if (isOver(row) && before + count > 0) {
         builders.foreach(_.keep(before + count))
         fits = false
       } else count += 1

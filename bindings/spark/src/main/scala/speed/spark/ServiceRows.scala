@@ -60,6 +60,7 @@ abstract class ServiceFlow[Kept](task: ServiceTask, counts: Counts, context: Tas
 
   private def start(): Unit = {
     builders.foreach(_.reset())
+    atMost = 0
     val (taken, count) = take()
     underWay.add(taken)
     calls.start(new Batch(number, firstRow, count, builders.map(_.body()), builders.map(_.size).sum, call.service))
@@ -74,11 +75,19 @@ abstract class ServiceFlow[Kept](task: ServiceTask, counts: Counts, context: Tas
     math.max(1L, math.min(task.batchRows.toLong, call.batchBytes * 8 / rowBits)).toInt
   }
 
-  /** Whether the rows that are there are too large for a call. */
-  protected def isOver: Boolean = !isFixed && {
-    var (at, size) = (0, 0L)
-    while (at < builders.length) { size += builders(at).size; at += 1 }
-    size > call.batchBytes
+  /** Bytes of the batch that is taken, at most. */
+  private var atMost = 0L
+  private val widening = task.arguments.map(one => ColumnBodies.widening(one._2.dataType)).maxOption.getOrElse(1)
+
+  /** Whether the rows that are there are too large for a call, with the one that came last; they are measured only where that
+   *  is in doubt. */
+  protected def isOver(last: InternalRow): Boolean = !isFixed && {
+    atMost = last match {
+      case unsafe: UnsafeRow => atMost + (unsafe.getSizeInBytes + 8L) * builders.length * widening
+      case _ => Long.MaxValue
+    }
+    if (atMost > call.batchBytes) atMost = builders.map(_.size).sum
+    atMost > call.batchBytes
   }
 }
 
@@ -160,7 +169,7 @@ final class ServiceRows(in: Iterator[InternalRow], task: ServiceTask, counts: Co
       val from = if (plain) sent else argumentsOf(sent)
       var at = 0
       while (at < builders.length) { builders(at).add(from, ordinals(at)); at += 1 }
-      if (count > 0 && isOver) {
+      if (isOver(from) && count > 0) {
         builders.foreach(_.keep(count))
         ahead = sent
         fits = false
