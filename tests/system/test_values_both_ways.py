@@ -227,5 +227,5 @@ def test_tables_and_batches_of_arrow_are_maps_of_columns(node: Make, engine: str
         with pytest.raises(speed.InvalidArgumentsError, match="'table' must be Table, not a map of something else"):
             caller.call("server", "last", {"table": wrong, "batch": batch})
     twice = pyarrow.Table.from_arrays([table["n"], table["n"]], names=["n", "n"])
-    with pytest.raises(speed.UnserialisableError, match="has a column twice|cannot be read: UnserialisableError"):
+    with pytest.raises(speed.UnserialisableError, match=r"has a column twice|cannot be read: UnserialisableError"):
         caller.call("server", "same", {"value": twice})
