@@ -281,10 +281,12 @@ def _choice(choices: list[Any]) -> Type:
 
 
 def read(node: str, described: Iterable[Description], names: Names) -> Interface:
-    """The interface of ``node``; ``names`` are those that its records may have."""
+    """What may be called at ``node``; ``names`` are those that its records may have."""
     interface = Interface(node)
     reader = _SchemaReader(interface, names)
     for one in described:
+        if one.streaming:
+            continue  # no call gives its items
         parameters: tuple[TypedMember, ...] | None = None
         others: Type | None = ANY
         if isinstance(one.parameters, dict):

@@ -225,6 +225,14 @@ def test_names_that_no_language_has_and_texts_that_would_act_make_stubs_that_com
         compile_cpp(tmp_path / "all.cpp", "-fsyntax-only")
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_services_that_stream_are_left_out(language: str) -> None:
+    services = [service("rows", {})._replace(streaming=True), service("count", {})]
+    text = stub_of("server", services, language)
+    assert "count(" in text
+    assert " rows(" not in text
+
+
 def doubling(depth: int) -> dict[str, Any]:
     """Each definition holds the next one twice."""
     made: dict[str, Any] = {f"d{depth}": {"type": "integer"}}
