@@ -1,4 +1,4 @@
-"""Which node of a family is asked next, when another one is, and what is tried again (S-30, S-31)."""
+"""Which node of a family is asked next, when another one is, and what is tried again (S-40, S-41)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def pause(backoff_ms: int, made: int, gives_ms: int) -> dict[str, Any]:
 def groups() -> dict[str, Any]:
     """All cases."""
     return {
-        "about": "S-30, S-31. `choices`: which of `members` is asked, by the calls `under_way` and the one that was "
+        "about": "S-40, S-41. `choices`: which of `members` is asked, by the calls `under_way` and the one that was "
         "chosen `last`; with a `key`, always the same. `passed_on`: whether another member is asked after an error; "
         "`repeated`: whether another attempt is made. `budgets`: whether there is enough left after each attempt that "
         "`failed`; one that `succeeded` earns `budget`. `pauses`: before they are varied, when so many attempts were "

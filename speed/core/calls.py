@@ -1,4 +1,4 @@
-"""Calls that wait for an answer (rule S-7), what answers mean (S-8, S-12, S-19, S-21), and who is called (S-30)."""
+"""Calls that wait for an answer (rule S-7), what answers mean (S-8, S-12, S-19, S-21), and who is called (S-40)."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def raised(error: SpeedError, execution: Execution | None) -> SpeedError:
     return again
 
 
-# Groups: which node of a family is called next, and when another one is (S-30).
+# Groups: which node of a family is called next, and when another one is (S-40).
 
 _PASSED_ON = (UnknownNodeError, NodeLeftError, NodeStartingError, ServiceNotFoundError, AccessDeniedError)
 """With these another member may take what this one did not begin."""

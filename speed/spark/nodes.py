@@ -160,7 +160,7 @@ def check_columns(columns: Sequence[str]) -> tuple[str, ...]:
 
 _log = logger(__name__)
 
-# Which node of a family is asked next: the one with the fewest calls of this partition under way (S-30).
+# Which node of a family is asked next: the one with the fewest calls of this partition under way (S-40).
 
 _SILENT_SECONDS = 2.0
 """How long a node is waited for before a line says so."""

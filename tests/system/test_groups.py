@@ -1,4 +1,4 @@
-"""Several nodes of one family offer one service: ``node.call("pricing.*", …)`` has one of them do the work (S-30)."""
+"""Several nodes of one family offer one service: ``node.call("pricing.*", …)`` has one of them do the work (S-40)."""
 
 from __future__ import annotations
 

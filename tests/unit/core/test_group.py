@@ -1,4 +1,4 @@
-"""Which node of a family is asked next, when another one is, and what is tried again: S-30, S-31."""
+"""Which node of a family is asked next, when another one is, and what is tried again: S-40, S-41."""
 
 from __future__ import annotations
 
