@@ -1,4 +1,4 @@
-"""Streams (S-27 to S-32): envelopes, requests, and what credit, windows and the rate of progress give step by step."""
+"""Streams (S-27 to S-34): envelopes, requests, and what credit, windows and the rate of progress give step by step."""
 
 from __future__ import annotations
 

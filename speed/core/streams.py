@@ -1,4 +1,4 @@
-"""What may be sent on a stream, what arrives in order, and how often progress is told (S-29, S-30, S-32)."""
+"""What may be sent on a stream, what arrives in order, and how often progress is told (S-29, S-33, S-32)."""
 
 from __future__ import annotations
 

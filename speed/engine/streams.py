@@ -1,4 +1,4 @@
-"""Streams and progress as programs see them: who calls, and services that give or take items (S-27 to S-32).
+"""Streams and progress as programs see them: services that give or take items (streams.md).
 
 An engine brings a ``StreamChannel`` for each call that has a stream: credit, order and bounds are there. What is here
 makes values of what arrives, and envelopes of what is given.

@@ -1,4 +1,4 @@
-"""Calls with streams and progress: the verbs of a node, and what iterates over the items (S-27 to S-32)."""
+"""Calls with streams and progress: the verbs of a node, and what iterates over the items (streams.md)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Between = Callable[..., tuple[Agent, Agent]]
 
 @stream_pairs
 def test_items_of_a_service_come_in_order_with_its_result(between: Between, source: str, target: str) -> None:
-    """S-30."""
+    """S-33."""
     caller, server = between(source, target)
     for count in (0, 1, 20_000):
         got = caller.ask("stream", target=server.name, service="numbers", arguments={"count": count})
@@ -53,7 +53,7 @@ def test_items_go_both_ways(between: Between, source: str, target: str) -> None:
 
 @stream_pairs
 def test_who_stops_reading_ends_the_service(between: Between, tmp_path: Path, source: str, target: str) -> None:
-    """S-31."""
+    """S-34."""
     caller, server = between(source, target)
     file = tmp_path / "closed"
     got = caller.ask("stream", target=server.name, service="endless", arguments={"file": str(file)}, read=3)

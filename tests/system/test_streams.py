@@ -83,7 +83,7 @@ def test_an_asynchronous_generator_is_one_too(pair: Pair) -> None:
 
 
 def test_no_item_is_held_back_while_the_service_thinks(pair: Pair) -> None:
-    """S-31."""
+    """S-34."""
     billing, analytics = pair
     goes_on = threading.Event()
 
@@ -217,7 +217,7 @@ def test_a_callers_items_that_fail_end_the_call_with_that_error(pair: Pair) -> N
 
 
 def test_an_error_comes_after_all_items_and_again_each_time(pair: Pair) -> None:
-    """S-30."""
+    """S-33."""
     billing, analytics = pair
 
     @billing.service("fails")
@@ -266,7 +266,7 @@ def test_a_declared_error_is_caught_as_its_class(pair: Pair) -> None:
 
 
 def test_a_reader_that_stops_early_closes_the_generator(pair: Pair) -> None:
-    """S-31."""
+    """S-34."""
     billing, analytics = pair
     closed = counting(billing)
     with analytics.stream("billing", "numbers") as stream:
@@ -379,7 +379,7 @@ def test_a_slow_service_holds_up_who_sends_it_items(pair: Pair) -> None:
 
 
 def test_a_peer_beyond_its_credit_breaks_the_stream_and_nothing_else(node: Make) -> None:
-    """S-30."""
+    """S-33."""
     billing, analytics = node("billing", allow=["analytics"], engine="python"), node("analytics")
 
     @billing.service("floods")
@@ -552,7 +552,7 @@ def test_a_stream_is_awaited_item_by_item(pair: Pair) -> None:
 
 
 def test_a_task_that_is_cancelled_withdraws_its_stream(pair: Pair) -> None:
-    """S-31."""
+    """S-34."""
     billing, analytics = pair
     withdrawn = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Streams of a node in Python: their channels, and which envelope is for which (S-28 to S-31)."""
+"""Streams of a node in Python: their channels, and which envelope is for which (S-28, S-29, S-33)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def test_who_sends_items_keeps_to_the_credit(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", VECTORS["windows"], ids=case_name)
 def test_who_reads_items_judges_them_and_grants_more(case: dict[str, Any]) -> None:
-    """S-29, S-30."""
+    """S-29, S-33."""
     window = StreamWindow(case["items"], case["bytes"], is_open=case["open"])
     for step in case["steps"]:
         if step["do"] == "open":

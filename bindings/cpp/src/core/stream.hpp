@@ -1,4 +1,4 @@
-// What may be sent on a stream, and what arrives in order: credit, windows and the rate of progress (S-29, S-30, S-32).
+// What may be sent on a stream, and what arrives in order: credit, windows and the rate of progress (S-29, S-33, S-32).
 // Threads: not thread-safe; the lock of a channel guards them.
 #pragma once
 

@@ -36,7 +36,7 @@ TEST(Stream, WhoSendsItemsKeepsToTheCredit) {  // S-29
   }
 }
 
-TEST(Stream, WhoReadsItemsJudgesThemAndGrantsMore) {  // S-29, S-30
+TEST(Stream, WhoReadsItemsJudgesThemAndGrantsMore) {  // S-29, S-33
   for (const Json& one : cases("streams", "windows")) {
     SCOPED_TRACE(one.at("name").get<std::string>());
     StreamWindow window({number_in(one, "items"), number_in(one, "bytes")}, one.at("open").get<bool>());

@@ -1,4 +1,4 @@
-// Streams of a node: their channels, and which envelope is for which (S-28 to S-31).
+// Streams of a node: their channels, and which envelope is for which (S-28, S-29, S-33).
 // Threads: all methods may be called from any thread; `arrive` and `end` never block.
 #pragma once
 

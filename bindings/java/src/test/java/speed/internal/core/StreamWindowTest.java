@@ -10,7 +10,7 @@ import org.junit.jupiter.api.TestFactory;
 import speed.internal.core.StreamWindow.Credit;
 import speed.internal.wire.Contract;
 
-/** S-29, S-30, S-32: the published steps of streams. */
+/** S-29, S-33, S-32: the published steps of streams. */
 class StreamWindowTest {
     private static final Contract VECTORS = Contract.vectors("streams");
 
