@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from speed.fs.open import PRIVATE_FILE, SHARED_FILE, is_groups
 from speed.wire import lazily
+from speed.wire.limits import CLOCK_TICK_SECONDS
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -196,3 +197,22 @@ def _is_hidden(pid: int) -> bool:
     except (OSError, OverflowError):
         return False
     return False  # ours, hence visible: a zombie
+
+
+# When a directory that was looked at cannot change unseen any more.
+
+_CLOCK_REALTIME_COARSE = 5
+"""Linux stamps files by this clock, which ticks every few milliseconds."""
+_CLOCK_BACK_NANOSECONDS = int(CLOCK_TICK_SECONDS * 1e9)
+"""A time so far ahead is no tick that goes on: the clock was set back."""
+
+
+def is_settled(modified_ns: int) -> bool:
+    """Whether every later change must show another time: the clock that stamps files has passed this one."""
+    return not 0 <= modified_ns - _file_clock_ns() <= _CLOCK_BACK_NANOSECONDS
+
+
+def _file_clock_ns() -> int:
+    if sys.platform == "linux":
+        return time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
+    return time.time_ns() - _CLOCK_BACK_NANOSECONDS  # a time that new stamps have surely passed

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from speed.errors import SpeedError
 from speed.fs.dead_letters import Quarantine
-from speed.fs.lane_files import is_settled
+from speed.fs.identity import is_settled
 from speed.fs.lane_reader import LaneReader
 from speed.fs.open import ensure_directory, names_in, open_directory
 from speed.fs.registration import hold

@@ -7,8 +7,6 @@ import contextlib
 import errno
 import os
 import stat
-import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -17,6 +15,7 @@ from speed.core.lane import Position
 from speed.errors import WireError
 from speed.fs.committed import MAX_LANE_FILES, Deliveries, read_cursor
 from speed.fs.dead_letters import Quarantine
+from speed.fs.identity import is_settled
 from speed.fs.open import (
     UntrustedFileError,
     names_in,
@@ -40,7 +39,6 @@ from speed.wire.cursor import (
 )
 from speed.wire.envelope import ENVELOPE_OVERHEAD
 from speed.wire.limits import (
-    CLOCK_TICK_SECONDS,
     LANE_WINDOW_BYTES,
     LISTING_SECONDS,
     MAX_PAYLOAD_BYTES,
@@ -48,10 +46,6 @@ from speed.wire.limits import (
 )
 
 _SEALED_BITS = 0o440
-_CLOCK_REALTIME_COARSE = 5
-"""Linux stamps files by this clock, which ticks every few milliseconds."""
-_CLOCK_BACK_NANOSECONDS = int(CLOCK_TICK_SECONDS * 1e9)
-"""A time so far ahead is no tick that goes on: the clock was set back."""
 
 
 class Listing(NamedTuple):
@@ -312,17 +306,6 @@ def _sort_in(listing: Listing, filename: str) -> None:
         listing.fences.append(generation)
     elif not filename.startswith(names.TEMPORARY_PREFIX):
         listing.foreign.append(filename)
-
-
-def is_settled(modified_ns: int) -> bool:
-    """Whether every later change must show another time: the clock that stamps files has passed this one."""
-    return not 0 <= modified_ns - _file_clock_ns() <= _CLOCK_BACK_NANOSECONDS
-
-
-def _file_clock_ns() -> int:
-    if sys.platform == "linux":
-        return time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
-    return time.time_ns() - _CLOCK_BACK_NANOSECONDS  # a time that new stamps have surely passed
 
 
 # What a listing of a lane tells: files in order, fences that end older generations, cursors (L-15 to L-18).

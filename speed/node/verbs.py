@@ -28,7 +28,7 @@ from speed.node.calls import CallVerbs, InterceptorFunction
 from speed.node.guard import Opening
 from speed.wire import lazily
 from speed.wire.entry import Entry
-from speed.wire.names import is_family, local_grants
+from speed.wire.names import is_family, is_one_here, local_grants
 from speed.wire.value import Content, is_protobuf
 
 if TYPE_CHECKING:
@@ -194,7 +194,8 @@ class Verbs(CallVerbs):
         seconds = in_seconds(timeout)
         if protected is None:
             request = SendRequest(target, payload, ack, seconds, metadata, on_progress, unordered)
-            return self._toward(target, key).send(request)
+            toward = self._engine if key is None and is_one_here(target) else self._toward(target, key)
+            return toward.send(request)
         message_id, data = protected.encode(payload, options, metadata)
         self._toward(target, key).forward(target, (data,), False, ack, seconds)
         return message_id

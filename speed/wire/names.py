@@ -95,6 +95,11 @@ def is_family(target: object) -> bool:
     return isinstance(target, str) and target.endswith(".*")
 
 
+def is_one_here(target: object) -> bool:
+    """Whether ``target`` names one node of this root, if anything: no family, and no node of another host."""
+    return not (isinstance(target, str) and (target.endswith(".*") or "@" in target))
+
+
 def check_topic_pattern(pattern: str) -> str:
     """Return ``pattern`` if it is a topic, ``topic.*`` or ``*`` (W-2)."""
     if pattern == "*":

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from speed.fs import lane_files
+from speed.fs import identity, lane_files
 from speed.fs import open as opening
 from speed.fs.lane_files import LaneFiles
 from speed.fs.slots import read_at
@@ -37,10 +37,10 @@ def test_a_file_that_comes_or_goes_at_once_behind_a_listing_is_noticed(files: La
 
 def test_until_the_clock_passed_its_time_a_directory_is_listed_again(files: LaneFiles, tmp_path: Path) -> None:
     """By the clock that stamps files, which may lag behind the exact one."""
-    stamp = lane_files._file_clock_ns() + 15_000_000
+    stamp = identity._file_clock_ns() + 15_000_000
     os.utime(tmp_path, ns=(stamp, stamp))
     files.list()
-    assert files.changed() or lane_files._file_clock_ns() > stamp
+    assert files.changed() or identity._file_clock_ns() > stamp
 
 
 def test_a_time_far_ahead_is_no_reason_to_list_for_ever(files: LaneFiles, tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def _read(directory: Path) -> bytes:
 def test_where_no_clock_tells_when_files_are_stamped_a_time_must_be_old(monkeypatch: pytest.MonkeyPatch) -> None:
     """L-18: 20 ms."""
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert not lane_files.is_settled(time.time_ns())
-    assert lane_files.is_settled(time.time_ns() - 20_000_000)
+    assert not identity.is_settled(time.time_ns())
+    assert identity.is_settled(time.time_ns() - 20_000_000)
 
 
 def test_a_lane_whose_owner_cannot_be_told_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

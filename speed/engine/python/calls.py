@@ -81,7 +81,7 @@ class Calls:
         """What ends, or sends again, calls whose server was replaced; set once both are made."""
         self.replaced: Callable[[str], None] = lambda _: None
         """Told of a node that answers for a successor of the one that was called."""
-        self.streams = Streams(context)
+        self.streams = Streams()
         self._numbers = count(1)
         self._prefix = f"{context.generation:x}."
 

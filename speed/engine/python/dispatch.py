@@ -287,7 +287,7 @@ class Dispatch:
 
     def _stream(self, lane: Lane, received: OpenedEnvelope) -> None:
         side = self._calls if received.header.flags & FLAG_REPLY else self._serving
-        side.streams.arrive(lane.source, received.payload)
+        side.streams.arrive(lane.source, received.payload, self._context.stats.count)
 
     def _error(self, lane: Lane, received: OpenedEnvelope) -> None:
         self._calls.refused(lane.source, spc.decode(received.payload))

@@ -207,7 +207,7 @@ class Serving:
         self._context = context
         self._pool = pool
         self._answers = answers
-        self.streams = Streams(context)
+        self.streams = Streams()
         self._callers: dict[str, dict[str, Accepted]] = {}
         """What waits or runs, by caller and id."""
         self._withdrawn: deque[Accepted] = deque()

@@ -13,7 +13,6 @@ from speed.core.calls import raised
 from speed.core.streams import Arrived, ProgressRate, StreamCredit, StreamWindow
 from speed.engine import threads
 from speed.engine.futures import Answer, Outcome
-from speed.engine.python.context import Context
 from speed.engine.streams import Reserved, Taken, TakenKind
 from speed.engine.workers import place_given_up
 from speed.errors import Execution, SpeedError
@@ -169,24 +168,20 @@ def _nothing() -> None:
     """A service withdraws nothing."""
 
 
-class Streams:
+class Streams(dict[tuple[str, str], LaneChannel]):
     """The channels of one side by node and request id. Thread-safe: single operations of a dict."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._channels: dict[tuple[str, str], LaneChannel] = {}
-
     def add(self, node: str, channel: LaneChannel) -> None:
-        self._channels[node, channel.request_id] = channel
+        self[node, channel.request_id] = channel
 
     def remove(self, node: str, request_id: str) -> None:
-        self._channels.pop((node, request_id), None)
+        self.pop((node, request_id), None)
 
-    def arrive(self, node: str, payload: bytes) -> None:
-        """A STREAM envelope of ``node``; WireError for one that cannot be read."""
+    def arrive(self, node: str, payload: bytes, count: Callable[[str], None]) -> None:
+        """A STREAM envelope of ``node``; WireError if it cannot be read. ``count`` hears of one that nobody expects."""
         part = spc.decode_stream(payload)
-        channel = self._channels.get((node, part.request_id))
+        channel = self.get((node, part.request_id))
         if channel is None:
-            self._context.stats.count(counters.STREAM_ENVELOPES_UNEXPECTED)
+            count(counters.STREAM_ENVELOPES_UNEXPECTED)
         else:
             channel.arrive(part, payload)
