@@ -402,7 +402,7 @@ def check_streaming(found: Registered, name: str, offer: StreamOffer) -> Respons
     """The refusal of a stream by a service that has none (S-27)."""
     if found.description["streaming"] or not (offer.wants_items or offer.sends):
         return None
-    return Response.error("INVALID_ARGUMENTS", f"{name} gives and takes no items: call it by `node.call`")
+    return Response.error("INVALID_ARGUMENTS", f"{name} gives and takes no items: call it by `call`")
 
 
 def describe_service(name: str, service: Any, how: ServiceOptions) -> Mapping[str, Any]:
