@@ -24,6 +24,7 @@ from speed.cli.options import (
     declared_arguments,
     echo,
     echo_json,
+    echo_over,
     encryption_option,
     node_options,
     parse_arguments,
@@ -98,7 +99,7 @@ def _show_progress(progress: Progress) -> None:
     share = min(1.0, done / total) if total else None
     bar = f"{done:g}" if share is None else f"[{'#' * int(share * 30):30}] {share:4.0%}"
     is_over = share is not None and share >= 1
-    click.echo(f"\r{bar} {harmless(note)[:40]:40}", err=True, nl=is_over)
+    echo_over(f"{bar} {harmless(note)[:40]:40}", is_last=is_over)
 
 
 def _how_to_quote(error: InvalidArgumentsError, words: Iterable[str]) -> str:

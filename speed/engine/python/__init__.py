@@ -18,14 +18,12 @@ further down.
 
 1.  ``node``         grants, services and subscriptions being published
 2.  ``turn``         from taking a request to its beginning: requests begin in order
-3.  ``segments``     what is kept of payloads in segments
-    ``sending``      the items of one stream while they are written
+3.  ``segments``, ``sending``  what is kept of payloads in segments; the items of one stream while they are written
 4.  ``links``        the table of outgoing links
 5.  ``link``         sequence, sealing and appending of one link; free while a sender waits for room
 6.  ``lane``         reading, finishing and committing of one lane
 7.  ``work``         the Scheduler, and who waits for work
-8.  ``answers``, ``withdrawals``, ``settling``, ``pending``, ``threads``, ``receiving``, ``loop``, ``watch``,
-    ``stream``       tables
+8.  ``answers``, ``withdrawals``, ``settling``, ``pending``, ``threads``, ``receiving``, ``loop``, ``watch``, ``stream``
 9.  ``outcome``      one waiter's place, and a resting worker's
 10. ``limiter``, ``stats``   what is counted and logged; nothing is taken under them
 
