@@ -233,7 +233,7 @@ def test_a_host_whose_key_differs_from_that_of_its_service_is_named(
     first.run("cp", "-p", f"{cluster.root}/speed.key", key)
     second.speed("key", "new", key)
     error = client.failed("enrich", {"key": key, "name": "etl.keyed", **OWN})
-    assert "on host-2: " in error
+    assert "on host-2: " in error, error
     said = ("of another key: use the key of", "not authentic: use the key of", "the key differs: geo on this host has")
     assert any(text in error for text in said), error
 

@@ -172,7 +172,7 @@ def test_a_host_that_does_not_answer_any_more_ends_what_waits_for_it(two: Two, m
     with pytest.raises(HostAwayError, match="any more"):
         future.result(WAIT_SECONDS)
     with pytest.raises(HostAwayError) as caught:
-        two.analytics.call("billing@hostb", "charge", {"amount": 1}, timeout=2)
+        two.analytics.call("billing@hostb", "charge", {"amount": 1}, timeout=WAIT_SECONDS)
     assert caught.value.execution is Execution.NOT_BEGUN
 
 
