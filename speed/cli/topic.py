@@ -36,7 +36,6 @@ from speed.cli.options import (
     shown_payload,
 )
 from speed.errors import InvalidArgumentsError
-from speed.wire.text import harmless
 
 if TYPE_CHECKING:
     from speed import Message, Progress, SchemaRegistry, Topic, TopicMessage
@@ -99,7 +98,7 @@ def _show_progress(progress: Progress) -> None:
     share = min(1.0, done / total) if total else None
     bar = f"{done:g}" if share is None else f"[{'#' * int(share * 30):30}] {share:4.0%}"
     is_over = share is not None and share >= 1
-    echo_over(f"{bar} {harmless(note)[:40]:40}", is_last=is_over)
+    echo_over(f"{bar} {note[:40]:40}", is_last=is_over)
 
 
 def _how_to_quote(error: InvalidArgumentsError, words: Iterable[str]) -> str:

@@ -146,6 +146,12 @@ class InterceptedFuture(Future[Any]):
         """Withdraw the call; True only if nothing was written."""
         return self._called is not None and self._called.cancel()
 
+    def ask_another(self) -> None:
+        """Of a call to a family that is hedged: have a second member do the same, within the same passage."""
+        another = getattr(self._called, "ask_another", None)
+        if another is not None:
+            another()
+
     def _finish(self, called: Future[Any]) -> None:
         if called.cancelled():
             self._passage.failed(CancelledError())

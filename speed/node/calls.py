@@ -63,7 +63,7 @@ class CallVerbs(StreamVerbs):
         """Run ``interceptor`` around each attempt of a call that this node makes from now on; also a decorator.
 
         As ``intercept_services``, with a ``speed.CallRequest``. Of ``submit`` and ``aio`` another thread may run what
-        stands behind its ``yield``.
+        stands behind its ``yield``. Streams do not pass it.
         """
         self._around_calls = (*self._around_calls, checked(interceptor))
         return interceptor

@@ -218,3 +218,27 @@ def test_a_call_that_was_submitted_is_withdrawn_through_them(pair: Pair) -> None
     assert began.wait(20)
     assert not future.cancel()
     assert future.result(20) is True
+
+
+def test_a_hedged_call_to_a_family_that_is_awaited_passes_once(node: Make) -> None:
+    caller = node("caller", allow=["pair.*"])
+    slow, quick = node("pair.1", allow=["caller"]), node("pair.2", allow=["caller"])
+    held = threading.Event()
+    slow.register("quote", lambda: held.wait(20.0))
+    quick.register("quote", lambda: "quick")
+    passed: list[str] = []
+
+    @caller.intercept_calls
+    def note(request: speed.CallRequest) -> Any:
+        passed.append(request.target)
+        yield request
+
+    async def quotes() -> list[Any]:
+        retry = speed.Retry(attempts=2, idempotent=True, hedge_seconds=0.01)
+        return [await caller.aio.call("pair.*", "quote", retry=retry) for _ in range(2)]
+
+    try:
+        assert asyncio.run(quotes()) == ["quick", "quick"]
+    finally:
+        held.set()
+    assert passed == ["pair.*", "pair.*"]
