@@ -220,8 +220,8 @@ def test_a_call_that_was_submitted_is_withdrawn_through_them(pair: Pair) -> None
     assert future.result(20) is True
 
 
-def test_a_hedged_call_to_a_family_that_is_awaited_passes_once(node: Make) -> None:
-    caller = node("caller", allow=["pair.*"])
+def test_a_hedged_call_to_a_family_that_is_awaited_passes_once(node: Make, engine: str) -> None:
+    caller = node("caller", allow=["pair.*"], engine=engine)
     slow, quick = node("pair.1", allow=["caller"]), node("pair.2", allow=["caller"])
     held = threading.Event()
     slow.register("quote", lambda: held.wait(20.0))
