@@ -16,7 +16,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 import speed
 from speed.cli.figures import MAX_NAMES, loads, metrics_text
 from speed.core.scheduler import TIMES
-from tests.system.commands import Command
+from tests.system.commands import PATIENCE, Command
 
 pytestmark = pytest.mark.system
 
@@ -66,11 +66,15 @@ def test_top_shows_what_happened_between_two_looks(run: Command, pricing: speed.
 
 
 def test_top_shows_a_service_whose_every_worker_hangs(run: Command, pricing: speed.Node) -> None:
-    calls = [pricing.submit("pricing", "quote", {"seconds": 4.0}) for _ in range(6)]
-    shown = json.loads(run("top", "--once", "--interval", "0.5", "--json").out)
+    going_on = threading.Event()
+    pricing.register("hold", lambda: going_on.wait(PATIENCE))
+    calls = [pricing.submit("pricing", "hold", timeout=PATIENCE) for _ in range(6)]
+    try:
+        shown = json.loads(run("top", "--once", "--interval", "0.5", "--json").out)
+    finally:
+        going_on.set()
     assert [(row["runningRequests"], row["queuedRequests"]) for row in shown if row["service"] == "quote"] == [(4, 2)]
-    for call in calls:
-        call.cancel()
+    assert [call.result() for call in calls] == [True] * 6
 
 
 def test_a_node_that_was_started_anew_counts_from_its_start() -> None:

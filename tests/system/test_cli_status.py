@@ -58,13 +58,17 @@ def test_a_sound_root_has_no_trouble(run: Command, shop: speed.Node) -> None:
     assert troubles(run) == []
 
 
-def test_calls_that_wait_for_busy_workers_are_named(run: Command, shop: speed.Node) -> None:
-    calls = [shop.submit("pricing", "quote", {"seconds": 5.0}) for _ in range(6)]
-    found = troubles(run)
+def test_calls_that_wait_for_busy_workers_are_named(run: Command, pricing: speed.Node, shop: speed.Node) -> None:
+    going_on = threading.Event()
+    pricing.register("hold", lambda: going_on.wait(PATIENCE))
+    calls = [shop.submit("pricing", "hold", timeout=PATIENCE) for _ in range(6)]
+    try:
+        found = troubles(run)
+    finally:
+        going_on.set()
     assert len(found) == 1
     assert found[0].startswith("pricing: all 2 workers are at work, and 4 calls wait | see `speed top`")
-    for call in calls:
-        call.cancel()
+    assert [call.result() for call in calls] == [True] * 6
 
 
 def test_calls_that_were_not_done_in_time_are_named(run: Command, shop: speed.Node) -> None:
