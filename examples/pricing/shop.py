@@ -31,7 +31,8 @@ class Pricing(Protocol):
 
 def shop(node: speed.Node) -> None:
     """Ask for prices, also while a process is killed."""
-    node.wait_for("pricing.3", timeout=60)
+    for number in (1, 2, 3):
+        node.wait_for(f"pricing.{number}", timeout=60)
     pricing = node.client(Pricing, "pricing.*", timeout=30, retry=PATIENT)
     print("three apples cost", pricing.quote("apple", pieces=3))
     try:

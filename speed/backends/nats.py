@@ -138,13 +138,13 @@ class NatsBackend(TakesAll):
             return self._client
 
     async def _connect(self) -> Any:
-        refused = asyncio.Event()
+        refusing: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._noted = None
 
         async def note(error: Exception) -> None:
             self._noted = error
-            if _is_refusal(error) or is_untrusted(error):
-                refused.set()
+            if (_is_refusal(error) or is_untrusted(error)) and not refusing.done():
+                refusing.set_result(error)  # a reset of the connection may follow, and says less
 
         async def lost() -> None:
             self.connections += 1  # at once: nats-py listens on the next one before it tells of it
@@ -162,12 +162,12 @@ class NatsBackend(TakesAll):
             "reconnected_cb": again,
             "closed_cb": closed,
         }
-        connecting = asyncio.ensure_future(client.connect(**self._settings(), **callbacks))
-        refusing = asyncio.ensure_future(refused.wait())
+        connecting: asyncio.Future[Any] = asyncio.ensure_future(client.connect(**self._settings(), **callbacks))
+        waited: set[asyncio.Future[Any]] = {connecting, refusing}
         try:
-            await asyncio.wait({connecting, refusing}, return_when=asyncio.FIRST_COMPLETED)
-            if self._noted is not None and not connecting.done():
-                raise error_of(self._noted)
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            if not connecting.done():
+                raise refusing.result()
             await connecting
         except (errors.Error, OSError) as error:
             raise error_of(error) from None

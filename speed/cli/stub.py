@@ -192,7 +192,7 @@ _JAVA_IMPORTS = {
     "BigDecimal": "java.math.BigDecimal",
     "Column": "speed.columns.Column",
     "Caller": "speed.Caller",
-    "Member": "speed.Member",
+    "Member": "speed.values.Member",
     "Value": "speed.Value",
 }
 _JAVA_WORDS = vocabulary(

@@ -156,6 +156,7 @@ def test_what_waited_in_a_server_that_was_killed_is_sent_to_the_next_one(
     first, second = servers.start(), servers.loaded()
     caller = child(CALLER, root, kind, "hold", "note", "note", "note")
     assert caller.line() == "asked"
+    assert until(servers.is_held)
     pause(caller.process.pid)
     first.kill()
     servers.start(second)
@@ -176,7 +177,10 @@ def test_a_call_of_an_idempotent_service_that_had_begun_is_sent_again_and_says_s
     servers.start(second)
     caller.tell("")
     caller.signal(signal.SIGCONT)
-    assert [caller.line() for _ in range(3)] == ["asked", "None", "charged"]
+    asked, held, charged = (caller.line() for _ in range(3))
+    # A process that ends itself at once may take the answer of the service before along.
+    assert held in ("None", "NODE_LEFT may have run")
+    assert (asked, charged) == ("asked", "charged")
     assert [words[1:-1] for words in servers.marks() if words[0] == "charged"] == [["False"], ["True"]]
 
 

@@ -20,6 +20,7 @@ module speed {
     exports speed.message;
     exports speed.options;
     exports speed.topics;
+    exports speed.values;
 
     uses speed.internal.spi.Engine;
 

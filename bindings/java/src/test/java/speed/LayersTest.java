@@ -35,6 +35,7 @@ class LayersTest {
     private static final List<String> LAYERS = List.of(
             "speed.errors",
             "speed.columns",
+            "speed.values",
             "speed.internal.access",
             "speed.internal.wire",
             "speed.internal.message",

@@ -9,8 +9,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import speed.Member;
 import speed.errors.ConfigurationException;
+import speed.values.Member;
 
 /**
  * How a record class is taken apart and made. Immutable.

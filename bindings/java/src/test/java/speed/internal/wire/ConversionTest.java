@@ -31,10 +31,10 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
-import speed.Member;
 import speed.errors.ConfigurationException;
 import speed.errors.UnserialisableException;
 import speed.internal.wire.Conversion.Mismatch;
+import speed.values.Member;
 
 /** V-1, V-2: values of Java's types, written and read. */
 class ConversionTest {

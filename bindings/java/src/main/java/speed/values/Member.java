@@ -1,4 +1,4 @@
-package speed;
+package speed.values;
 
 import java.lang.annotation.ElementType;
 import java.lang.annotation.Retention;
