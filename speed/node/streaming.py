@@ -30,6 +30,13 @@ from speed.wire.spc import MAX_CREDIT, Progress, StreamOffer
 from speed.wire.value import as_views
 
 
+def name_callee(error: SpeedError, target: str, service: str) -> None:
+    """Have the error of a call name whom it was made to: of a family the member, where there was one."""
+    if error.node is None or not is_family(target):
+        error.node = target
+    error.service = service
+
+
 @final
 class Stream(ItemReader):
     """The items of a call, one after the other: ``for row in node.stream("billing", "rows"): …``.
@@ -133,7 +140,7 @@ class Stream(ItemReader):
         self.result = self._call.outcome()
 
     def _named(self, error: SpeedError) -> SpeedError:
-        error.node, error.service = self._callee
+        name_callee(error, *self._callee)
         if error.execution is None:
             error.execution = Execution.MAY_HAVE_RUN
         return error
@@ -148,18 +155,22 @@ class _Sender(threading.Thread):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        writer = ItemWriter(self._channel)
+        writer = ItemWriter(self._channel, self._fail)
         try:
             with ProgramsCode():
                 self._send_all(writer)
         except CallWithdrawnError:
             pass  # the call has ended: who reads it hears why
         except BaseException as error:  # of the program's own iterable, an exit among them
-            self.error = error
-            self._channel.withdraw()
+            self._fail(error)
             self._channel.close()
         finally:
             writer.stop()
+
+    def _fail(self, error: BaseException) -> None:
+        """Before the channel is closed: who reads it looks for the reason then."""
+        self.error = self.error or error
+        self._channel.withdraw()
 
     def _send_all(self, writer: ItemWriter) -> None:
         iterator = iter(self._items)
@@ -184,19 +195,24 @@ class StreamVerbs:
 
     _engine: Engine
 
-    def _call_with_progress(self, on_progress: Callable[[Progress], object], request: CallRequest, retry: Any) -> Any:
+    def _toward(self, target: Any, key: str | None = None) -> Any:
+        raise NotImplementedError
+
+    def _call_with_progress(
+        self, on_progress: Callable[[Progress], object], request: CallRequest, retry: Any, key: str | None
+    ) -> Any:
         if retry is not None:
             raise ConfigurationError("a call whose progress is wanted is not tried again: leave retry or on_progress")
         offer, unread = StreamOffer(progress=True), request._replace(read=None)
-        with self._stream(unread, offer, idle=None, on_progress=on_progress) as stream:
+        with self._stream(unread, offer, key, idle=None, on_progress=on_progress) as stream:
             result = stream.wait()
         result = as_views(result) if request.views else result
         return result if request.read is None else request.read(result)
 
-    def _stream(self, request: CallRequest, offer: StreamOffer, **how: Any) -> Stream:
-        if "@" in request.target or is_family(request.target):
+    def _stream(self, request: CallRequest, offer: StreamOffer, key: str | None, **how: Any) -> Stream:
+        if "@" in request.target:
             raise ConfigurationError(f"{request.target!r} is no node of this host: streams and progress go to one")
-        channel = self._engine.open_stream(request, offer)
+        channel: CallChannel = self._toward(request.target, key).open_stream(request, offer)
         return Stream(channel, callee=(request.target, request.service), read=request.read, views=request.views, **how)
 
     def stream(
@@ -214,6 +230,7 @@ class StreamVerbs:
         on_progress: Callable[[Progress], object] | None = None,
         window_items: int = STREAM_ITEMS,
         window_bytes: int = STREAM_BYTES,
+        key: str | None = None,
     ) -> Stream:
         """Call a service that gives many items, takes many (``items``), or both; returns what iterates over them::
 
@@ -224,7 +241,8 @@ class StreamVerbs:
         gives no items: it returns the result. ``timeout`` in seconds is the deadline of the whole call on both sides,
         ``idle_timeout`` how long the next item is waited for; None is no such limit. With ``returns`` each item is read
         as that type. Of what was not read yet at most ``window_items``, and little more than ``window_bytes``, are held
-        here; the service waits then. Raises as ``call`` does, and so does asking for the next item.
+        here; the service waits then. ``key`` is as in ``call``. Raises as ``call`` does, and so does asking for the
+        next item.
         """
         target, service = text("node", target), text("service", service)
         read = None if returns is None else result_reader(returns, "an item")
@@ -236,9 +254,9 @@ class StreamVerbs:
         idle = None if idle_timeout is None else in_seconds(idle_timeout)
         iterator = None if items is None else iter(several("items", items))
         try:
-            stream = self._stream(request, offer, idle=idle, on_progress=on_progress)
+            stream = self._stream(request, offer, key, idle=idle, on_progress=on_progress)
         except SpeedError as error:
-            error.node, error.service = target, service
+            name_callee(error, target, service)
             raise
         if iterator is not None:
             stream.send(iterator)
