@@ -127,18 +127,25 @@ class Families:
 
         Raises UnknownNodeError, and AccessDeniedError where those that are there do not allow this node.
         """
-        able = self.able(family)
+        rest = self._untried(family, tried)
+        if not rest:
+            self.live.read()  # one may have joined just now
+            rest = self._untried(family, tried)
+        if not rest:
+            raise self.nobody(family)
         with self._lock:
-            rest = [name for name, one in able.items() if one not in tried and not self._has_left(one)]
-            if not rest:
-                raise self.nobody(family)
-            last = self._last.get(family) or choice(rest)  # so that callers do not all begin with one
-            name = choose(rest, self._under_way, last, key)
+            last = self._last.get(family) or choice([*rest])  # so that callers do not all begin with one
+            name = choose([*rest], self._under_way, last, key)
             if key is None:
                 self._last[family] = name
             self._under_way[name] += 1
-        tried.add(able[name])
+        tried.add(rest[name])
         return name
+
+    def _untried(self, family: str, tried: set[Member]) -> dict[str, Member]:
+        able = self.able(family)
+        with self._lock:
+            return {name: one for name, one in able.items() if one not in tried and not self._has_left(one)}
 
     def ended(self, name: str) -> None:
         """A call of that member ended."""
