@@ -23,6 +23,7 @@ from speed.engine.event_loop import AsyncItems, EventLoop
 from speed.errors import (
     CallWithdrawnError,
     Execution,
+    ExecutionFailedError,
     InternalError,
     InvalidArgumentsError,
     PayloadTooLargeError,
@@ -425,6 +426,7 @@ def _checked(hint: Hint) -> Callable[[Any], Any] | None:
         try:
             return hint.take(item)
         except Misfit as misfit:
-            raise InvalidArgumentsError(misfit.text("an item")) from None
+            # The service has begun: what it did with the items before is done.
+            raise ExecutionFailedError(misfit.text("an item"), {"exception": InvalidArgumentsError.__name__}) from None
 
     return read
