@@ -21,7 +21,7 @@ struct InsufficientFunds : speed::ApplicationError {
 void streams(speed::Node& billing, speed::Node& analytics) {
   billing.serve_stream("rows", [](const speed::Request& request, speed::ServedStream& out) -> speed::Response {
     const int count = request.get<int>("count");
-    for (int row = 0; row < count; ++row) out.write({{"number", row}});
+    for (int row = 0; row < count; ++row) out.write(speed::Map{{"number", row}});
     return count;
   });
 

@@ -1,7 +1,5 @@
 #include "engine/call/interceptors.hpp"
 
-#include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "speed/error.hpp"
@@ -45,7 +43,7 @@ void Interceptors::add(ServiceInterceptor interceptor) {
   if (has_services_) {
     throw ConfigurationError("a service is registered already: add interceptors of services before");
   }
-  services_.push_back(std::move(interceptor));
+  services_.insert(services_.begin(), std::move(interceptor));
 }
 
 CallInterceptors Interceptors::around_calls() const {
@@ -57,7 +55,7 @@ CallInterceptors Interceptors::around_calls() const {
 std::shared_ptr<Service> Interceptors::around(std::shared_ptr<Service> service) {
   const MutexLock guard(lock_);
   has_services_ = true;
-  for (const ServiceInterceptor& one : std::views::reverse(services_)) {
+  for (const ServiceInterceptor& one : services_) {
     service = std::make_shared<InterceptedService>(std::move(service), one);
   }
   return service;
@@ -87,14 +85,15 @@ CallOutcome Passage::ended(CallOutcome outcome) {
 
 void Passage::leave() {
   is_over_ = true;
-  for (const AfterCall& after : std::views::reverse(open_)) {
+  while (!open_.empty()) {
+    const AfterCall after = std::move(open_.back());
+    open_.pop_back();
     try {
       after(outcome_);
     } catch (...) {
       outcome_ = {.result = {}, .error = std::current_exception()};
     }
   }
-  open_.clear();
 }
 
 }  // namespace speed::engine

@@ -27,7 +27,7 @@ class Interceptors {
   std::atomic<bool> has_calls_ = false;
   mutable Mutex lock_;
   CallInterceptors calls_ SPEED_GUARDED_BY(lock_);
-  std::vector<ServiceInterceptor> services_ SPEED_GUARDED_BY(lock_);
+  std::vector<ServiceInterceptor> services_ SPEED_GUARDED_BY(lock_);  // the innermost first
   bool has_services_ SPEED_GUARDED_BY(lock_) = false;
 };
 
