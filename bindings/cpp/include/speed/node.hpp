@@ -331,7 +331,7 @@ class SPEED_EXPORT Node final {
   Stream open_stream(const CallRequest& request, const StreamOffer& offer);
   Value call_with_progress(const CallRequest& request);
   Value attempt(const CallRequest& request);
-  void submit_between(CallRequest request, std::function<void(CallOutcome)> given);
+  void submit_between(CallRequest request, const std::function<void(CallOutcome)>& given);
   engine::Runtime& open() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
 
   std::shared_ptr<engine::Runtime> runtime_;  // shared with threads that a service holds up beyond the end

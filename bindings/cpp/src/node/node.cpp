@@ -268,7 +268,7 @@ Value Node::attempt(const CallRequest& request) {
 }
 
 // `given` gets the outcome on a worker, unless this throws it.
-void Node::submit_between(CallRequest request, std::function<void(CallOutcome)> given) {
+void Node::submit_between(CallRequest request, const std::function<void(CallOutcome)>& given) {
   Runtime& node = open();
   auto passage = std::make_shared<engine::Passage>(node.interceptors.around_calls(), std::move(request));
   CallOutcome outcome;
