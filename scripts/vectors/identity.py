@@ -7,14 +7,14 @@ from typing import Any
 from scripts.vectors.fixed import FOREIGN, KEY, OTHER, SOURCE, TARGET, flipped, patched
 from speed.errors import KeyFileError, WireError
 from speed.wire import identities as form
-from speed.wire.identities import Identity, Known, Link, Statement, Trust
+from speed.wire.identities import BoundLink, Evidence, KnownIdentity, NodeIdentity, Statement
 from speed.wire.names import node_id
 
 NOW = 1_800_000_000
-SENDER = Identity(bytes(range(0x60, 0x80)), (bytes(range(0x80, 0xA0)),))
-RECEIVER = Identity(bytes(range(0xA0, 0xC0)), (bytes(range(0xC0, 0xE0)), bytes(range(0xE0, 0x100))))
-OWNER = Identity(bytes([0x11]) * 32, (bytes([0x12]) * 32,))
-STRANGER = Identity(bytes([0x21]) * 32, (bytes([0x22]) * 32,))
+SENDER = NodeIdentity(bytes(range(0x60, 0x80)), (bytes(range(0x80, 0xA0)),))
+RECEIVER = NodeIdentity(bytes(range(0xA0, 0xC0)), (bytes(range(0xC0, 0xE0)), bytes(range(0xE0, 0x100))))
+OWNER = NodeIdentity(bytes([0x11]) * 32, (bytes([0x12]) * 32,))
+STRANGER = NodeIdentity(bytes([0x21]) * 32, (bytes([0x22]) * 32,))
 EPHEMERAL = bytes(range(0x30, 0x50))
 
 
@@ -42,11 +42,15 @@ def identity() -> dict[str, Any]:
 _FILES = [
     ("one exchange key", "labels of the two key pairs swapped", SENDER),
     ("an older exchange key", "the last key taken for the one of now", RECEIVER),
-    ("owners", "owners not read", Identity(SENDER.seed, SENDER.exchanges, (OWNER.fingerprint, STRANGER.fingerprint))),
+    (
+        "owners",
+        "owners not read",
+        NodeIdentity(SENDER.seed, SENDER.exchanges, (OWNER.fingerprint, STRANGER.fingerprint)),
+    ),
 ]
 
 
-def _file(name: str, bug: str, one: Identity) -> dict[str, Any]:
+def _file(name: str, bug: str, one: NodeIdentity) -> dict[str, Any]:
     return {
         "name": name,
         "bug": bug,
@@ -135,12 +139,12 @@ def _card(which: int) -> form.Card:
     return form.Card(RECEIVER.signing, RECEIVER.exchange, form.public_of(RECEIVER.exchanges[which]))
 
 
-def _opened(link: Link, which: int = 0, sender: Identity = SENDER) -> tuple[bytes, form.Opened]:
+def _opened(link: BoundLink, which: int = 0, sender: NodeIdentity = SENDER) -> tuple[bytes, form.OpenedLink]:
     return form.open_link(sender, _card(which), KEY, link, EPHEMERAL)
 
 
 def _link(name: str, bug: str, source: str, target: str, generation: int, life: int, which: int) -> dict[str, Any]:
-    link = Link(node_id(source), node_id(target), generation, life)
+    link = BoundLink(node_id(source), node_id(target), generation, life)
     opening, opened = _opened(link, which)
     assert form.accept_link(RECEIVER, KEY, link, opening) == opened
     return {
@@ -160,7 +164,7 @@ def _link(name: str, bug: str, source: str, target: str, generation: int, life: 
 
 def _refused_links() -> list[dict[str, Any]]:
     """Openings that the receiver refuses on the link analytics → billing, generation 7."""
-    link = Link(node_id(SOURCE), node_id(TARGET), 7)
+    link = BoundLink(node_id(SOURCE), node_id(TARGET), 7)
     good, _ = _opened(link)
     given_up = form.open_link(SENDER, _card(0)._replace(renewed=STRANGER.exchange), KEY, link, EPHEMERAL)[0]
     elsewhere = form.open_link(
@@ -201,7 +205,7 @@ def _refused_links() -> list[dict[str, Any]]:
     return [{"name": name, "bug": bug, "opening": data.hex(), "error": "BAD_IDENTITY"} for name, bug, data in found]
 
 
-def _weak(link: Link) -> bytes:
+def _weak(link: BoundLink) -> bytes:
     """An opening whose ephemeral key is of small order, signed as it should be."""
     front = patched(_opened(link)[0][:192], 96, bytes(32))
     return front + SENDER.sign(b"speed/1 opening" + link.source + link.target + front)
@@ -248,27 +252,37 @@ def _of_kind(one: Statement, kind: int) -> Statement:
     return Statement(kind, one.node, one.fingerprint, one.issued, one.until)
 
 
-def _judgements() -> list[tuple[str, str, str, Trust]]:
+def _judgements() -> list[tuple[str, str, str, Evidence]]:
     mine, other = SENDER.fingerprint, STRANGER.fingerprint
     node = node_id(SOURCE)
     vouched = Statement(form.VOUCHED, node, mine, NOW - 10, NOW + 10)
     revoked = Statement(form.REVOKED, node, mine, NOW - 5)
-    owned = Trust(has_owners=True, now=NOW)
-    known = Known(mine)
+    owned = Evidence(has_owners=True, now=NOW)
+    known = KnownIdentity(mine)
     return [
-        ("without, unknown", "nodes without identity refused", "", Trust(now=NOW)),
+        ("without, unknown", "nodes without identity refused", "", Evidence(now=NOW)),
         ("without, beside owners", "nodes without identity refused", "", owned),
-        ("without, though known", "downgraded to the shared key", "", Trust(known=known, now=NOW)),
-        ("without, though granted", "downgraded to the shared key", "", Trust(grants=(mine,), now=NOW)),
+        ("without, though known", "downgraded to the shared key", "", Evidence(known=known, now=NOW)),
+        ("without, though granted", "downgraded to the shared key", "", Evidence(grants=(mine,), now=NOW)),
         ("without, though vouched", "downgraded to the shared key", "", owned._replace(statement=vouched)),
         ("without, though revoked", "a revoked name goes on without", "", owned._replace(statement=revoked)),
-        ("seen first", "nobody remembered", mine, Trust(now=NOW)),
-        ("seen again", "a known one asked again", mine, Trust(known=known, now=NOW)),
-        ("changed", "the newest taken", other, Trust(known=known, now=NOW)),
-        ("granted", "grants not asked", mine, Trust(grants=(other, mine), now=NOW)),
-        ("not the granted one", "a remembered one passes a grant", mine, Trust(grants=(other,), known=known, now=NOW)),
-        ("granted, known as another", "pins before grants", mine, Trust(grants=(mine,), known=Known(other), now=NOW)),
-        ("granted, revoked", "a grant outlives a revocation", mine, Trust((mine,), None, revoked, True, NOW)),
+        ("seen first", "nobody remembered", mine, Evidence(now=NOW)),
+        ("seen again", "a known one asked again", mine, Evidence(known=known, now=NOW)),
+        ("changed", "the newest taken", other, Evidence(known=known, now=NOW)),
+        ("granted", "grants not asked", mine, Evidence(grants=(other, mine), now=NOW)),
+        (
+            "not the granted one",
+            "a remembered one passes a grant",
+            mine,
+            Evidence(grants=(other,), known=known, now=NOW),
+        ),
+        (
+            "granted, known as another",
+            "pins before grants",
+            mine,
+            Evidence(grants=(mine,), known=KnownIdentity(other), now=NOW),
+        ),
+        ("granted, revoked", "a grant outlives a revocation", mine, Evidence((mine,), None, revoked, True, NOW)),
         ("vouched", "statements not read", mine, owned._replace(statement=vouched)),
         ("another is vouched", "any statement will do", other, owned._replace(statement=vouched)),
         ("nobody vouches", "first use beside owners", mine, owned),
@@ -277,33 +291,43 @@ def _judgements() -> list[tuple[str, str, str, Trust]]:
         ("before its end", "the last second", mine, owned._replace(statement=vouched, now=NOW + 9)),
         ("revoked", "kind unchecked", mine, owned._replace(statement=revoked)),
         ("another than the revoked one", "a revocation lets others in", other, owned._replace(statement=revoked)),
-        ("an old statement", "one put back", mine, owned._replace(statement=vouched, known=Known(mine, NOW - 9))),
-        ("revoked, statement gone", "a revocation forgotten", mine, owned._replace(known=Known(mine, NOW - 5, True))),
+        (
+            "an old statement",
+            "one put back",
+            mine,
+            owned._replace(statement=vouched, known=KnownIdentity(mine, NOW - 9)),
+        ),
+        (
+            "revoked, statement gone",
+            "a revocation forgotten",
+            mine,
+            owned._replace(known=KnownIdentity(mine, NOW - 5, True)),
+        ),
         (
             "revoked, old one put back",
             "a revocation undone",
             mine,
-            owned._replace(statement=vouched, known=Known(mine, NOW - 5, True)),
+            owned._replace(statement=vouched, known=KnownIdentity(mine, NOW - 5, True)),
         ),
         (
             "vouched again",
             "revoked for ever",
             mine,
-            owned._replace(statement=vouched, known=Known(mine, NOW - 15, True)),
+            owned._replace(statement=vouched, known=KnownIdentity(mine, NOW - 15, True)),
         ),
     ]
 
 
-def _judged(name: str, bug: str, fingerprint: str, trust: Trust) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": name, "bug": bug, "fingerprint": fingerprint, "grants": list(trust.grants)}
-    if trust.known is not None:
-        row["known"] = trust.known._asdict()
-    if trust.statement is not None:
-        one = trust.statement
+def _judged(name: str, bug: str, fingerprint: str, evidence: Evidence) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": name, "bug": bug, "fingerprint": fingerprint, "grants": list(evidence.grants)}
+    if evidence.known is not None:
+        row["known"] = evidence.known._asdict()
+    if evidence.statement is not None:
+        one = evidence.statement
         row["statement"] = {
             "kind": one.kind,
             "fingerprint": one.fingerprint,
             "issued": one.issued,
             "until": one.until,
         }
-    return {**row, "has_owners": trust.has_owners, "now": trust.now, "verdict": form.judge(fingerprint, trust)}
+    return {**row, "has_owners": evidence.has_owners, "now": evidence.now, "verdict": form.judge(fingerprint, evidence)}

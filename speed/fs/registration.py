@@ -251,6 +251,8 @@ class _RegistrationRequest:
     allow: tuple[str, ...] = ()
     ephemeral: bool = False
     starting: bool = False
+    identity: str = ""
+    identities: tuple[str, ...] = ()
 
 
 def register(
@@ -263,6 +265,8 @@ def register(
     allow: Iterable[str] = (),
     ephemeral: bool = False,
     starting: bool = False,
+    identity: str = "",
+    identities: tuple[str, ...] = (),
     before_publish: Callable[[Won], None] = lambda won: None,
 ) -> Registration:
     """Claim ``name`` and publish its entry; ``before_publish`` runs in between.
@@ -270,7 +274,8 @@ def register(
     Raises NameTakenError, LeaseLostError, ConfigurationError, StorageError; RegistrationError for a floor that is not
     authentic.
     """
-    request = _RegistrationRequest(name, lease_ms, heartbeat_ms, tuple(fabrics), tuple(allow), ephemeral, starting)
+    about = tuple(fabrics), tuple(allow), ephemeral, starting, identity, identities
+    request = _RegistrationRequest(name, lease_ms, heartbeat_ms, *about)
     check_lease(request.lease_ms, request.heartbeat_ms, registry.late_ms)
     try:
         return _register(registry, request, before_publish)
@@ -327,6 +332,8 @@ def _first_entry(request: _RegistrationRequest, won: Won) -> Entry:
         features=FEATURES,
         ephemeral=request.ephemeral,
         status="starting" if request.starting else "online",
+        identity=request.identity,
+        identities=request.identities,
     )
 
 

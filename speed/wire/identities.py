@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,18 +16,14 @@ from typing import Any, NamedTuple
 
 from speed.errors import KeyFileError, WireError
 from speed.wire import lazily
+from speed.wire.entry import Entry
 from speed.wire.limits import FINGERPRINT_BYTES, KEY_BYTES, MAX_EXCHANGE_KEYS, MAX_OWNERS
+from speed.wire.names import is_fingerprint, opening_name
 from speed.wire.seal import hkdf, key_id_of, random_bytes
 
 FIRST_LINE = "SPEED-IDENTITY-V1"
 _FIX = "make one with `speed key identity new`"
-_FINGERPRINT = re.compile(r"[0-9a-f]{40}")
 _SIGNATURE_BYTES = 64
-
-
-def is_fingerprint(text: str) -> bool:
-    """Whether this is the fingerprint of an identity: 40 lower-case hexadecimal digits; never the name of a host."""
-    return _FINGERPRINT.fullmatch(text) is not None
 
 
 def fingerprint_of(signing: bytes, exchange: bytes) -> bytes:
@@ -40,7 +35,7 @@ def fingerprint_of(signing: bytes, exchange: bytes) -> bytes:
 
 
 @dataclass(frozen=True, repr=False)
-class Identity:
+class NodeIdentity:
     """The secrets of one node, which it shares with nobody. Never shows them.
 
     Attributes:
@@ -54,12 +49,12 @@ class Identity:
     owners: tuple[str, ...] = ()
 
     @classmethod
-    def new(cls, owners: Sequence[str] = ()) -> Identity:
+    def new(cls, owners: Sequence[str] = ()) -> NodeIdentity:
         return cls(random_bytes(KEY_BYTES), (random_bytes(KEY_BYTES),), tuple(owners))
 
-    def renewed(self, keep: int = 1) -> Identity:
+    def renewed(self, keep: int = 1) -> NodeIdentity:
         """The same identity with a new exchange key, and ``keep`` older ones that are still accepted."""
-        return Identity(self.seed, (random_bytes(KEY_BYTES), *self.exchanges[:keep]), self.owners)
+        return NodeIdentity(self.seed, (random_bytes(KEY_BYTES), *self.exchanges[:keep]), self.owners)
 
     @cached_property
     def _signing(self) -> tuple[bytes, bytes]:
@@ -104,11 +99,15 @@ class Identity:
             raise WireError("BAD_IDENTITY", "it is for an exchange key that was given up")
         return _agreed(secret, public)
 
+    def resting_key(self, shared: bytes) -> bytes:
+        """What takes the place of a shared key for files of this node alone (I-9)."""
+        return hkdf(shared + self._exchange, b"speed/1 identity at rest")
+
     def __repr__(self) -> str:
         return f"<Identity {self.fingerprint}>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("an Identity is never pickled: load its file where it is needed")
+        raise TypeError("an identity is never pickled: load its file where it is needed")
 
 
 def public_of(secret: bytes) -> bytes:
@@ -137,7 +136,7 @@ def _sodium() -> Any:
     return lazily.load("nacl.bindings")
 
 
-def parse_identity_file(text: bytes) -> Identity:
+def parse_identity_file(text: bytes) -> NodeIdentity:
     """The identity of a file; KeyFileError names the line, never its content."""
     try:
         lines = [line.rstrip(" \t\r") for line in text.decode("ascii").split("\n")]
@@ -153,7 +152,7 @@ def parse_identity_file(text: bytes) -> Identity:
         if line:
             found[word].append(_owner(value, number) if word == "owner" else _secret(value, number))
     _check_counts(found)
-    return Identity(found["seed"][0], tuple(found["exchange"]), tuple(found["owner"]))
+    return NodeIdentity(found["seed"][0], tuple(found["exchange"]), tuple(found["owner"]))
 
 
 def _check_counts(found: dict[str, list[Any]]) -> None:
@@ -179,7 +178,7 @@ def _owner(value: str, number: int) -> str:
     return value
 
 
-def format_identity_file(identity: Identity) -> bytes:
+def format_identity_file(identity: NodeIdentity) -> bytes:
     """The text that ``parse_identity_file`` reads back."""
     exchanges = [f"exchange {base64.b64encode(key).decode()}" for key in identity.exchanges]
     owners = [f"owner {owner}" for owner in identity.owners]
@@ -204,7 +203,7 @@ class Card(NamedTuple):
         return fingerprint_of(self.signing, self.exchange).hex()
 
 
-def make_card(identity: Identity, node: bytes) -> bytes:
+def make_card(identity: NodeIdentity, node: bytes) -> bytes:
     """The card of the node with this id."""
     keys = identity.signing + identity.exchange + public_of(identity.exchanges[0])
     return keys + identity.sign(b"speed/1 card" + node + keys)
@@ -218,6 +217,14 @@ def read_card(data: bytes, node: bytes) -> Card:
     return Card(*(keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES)))
 
 
+def fingerprint_in(entry: Entry) -> str:
+    """Of the card of an entry; empty without one, and for one that is not sound."""
+    try:
+        return read_card(base64.b64decode(entry.identity), entry.id).fingerprint if entry.identity else ""
+    except (ValueError, WireError):
+        return ""
+
+
 # The opening of a bound link: what its sender leaves in the lane (I-4, I-5).
 
 _OPENING = Struct(">4sB3xII8s8x32s32s32s32s32s")
@@ -225,7 +232,7 @@ _OPENING_MAGIC = b"SPDO"
 OPENING_BYTES = _OPENING.size + _SIGNATURE_BYTES
 
 
-class Link(NamedTuple):
+class BoundLink(NamedTuple):
     """Which link an opening is for: ids of both nodes, the sender's generation, the life of an ephemeral receiver."""
 
     source: bytes
@@ -234,7 +241,7 @@ class Link(NamedTuple):
     target_life: int = 0
 
 
-class Opened(NamedTuple):
+class OpenedLink(NamedTuple):
     """A bound link: its key, the id that its envelopes name, and the fingerprint of its sender."""
 
     key: bytes
@@ -245,7 +252,9 @@ class Opened(NamedTuple):
         return key_id_of(self.key)
 
 
-def open_link(own: Identity, to: Card, shared: bytes, link: Link, ephemeral: bytes = b"") -> tuple[bytes, Opened]:
+def open_link(
+    own: NodeIdentity, to: Card, shared: bytes, link: BoundLink, ephemeral: bytes = b""
+) -> tuple[bytes, OpenedLink]:
     """The opening to leave in the lane, and the key (I-4); ``ephemeral`` is drawn where it is not given, and forgotten.
 
     WireError BAD_IDENTITY where a key of the card is weak.
@@ -257,7 +266,21 @@ def open_link(own: Identity, to: Card, shared: bytes, link: Link, ephemeral: byt
     signature = own.sign(b"speed/1 opening" + link.source + link.target + front)
     secrets = own.agree(to.exchange), _agreed(ephemeral, to.exchange), _agreed(ephemeral, to.renewed)
     key = _bound_key(shared, secrets, link, to.fingerprint, front)
-    return front + signature, Opened(key, own.fingerprint)
+    return front + signature, OpenedLink(key, own.fingerprint)
+
+
+class Bond(NamedTuple):
+    """This node and another one, as a link between them takes them."""
+
+    own: NodeIdentity
+    to: Card
+
+    def bind(
+        self, shared: bytes, source: bytes, target: bytes, generation: int, target_life: int
+    ) -> tuple[bytes, tuple[str, bytes]]:
+        """The key of the link, and the name and bytes of the file to leave in the lane. BAD_IDENTITY."""
+        opening, opened = open_link(self.own, self.to, shared, BoundLink(source, target, generation, target_life))
+        return opened.key, (opening_name(generation, opened.key_id), opening)
 
 
 def shared_key_id_of(opening: bytes) -> bytes:
@@ -267,7 +290,7 @@ def shared_key_id_of(opening: bytes) -> bytes:
     return opening[16:24]
 
 
-def accept_link(own: Identity, shared: bytes, link: Link, opening: bytes) -> Opened:
+def accept_link(own: NodeIdentity, shared: bytes, link: BoundLink, opening: bytes) -> OpenedLink:
     """The key of a link that another node opened to this one (I-5). WireError BAD_IDENTITY."""
     if shared_key_id_of(opening) != key_id_of(shared):
         raise WireError("BAD_IDENTITY", "an opening under another shared key")
@@ -279,10 +302,10 @@ def accept_link(own: Identity, shared: bytes, link: Link, opening: bytes) -> Ope
         raise WireError("BAD_IDENTITY", "an opening that its sender did not sign for this link")
     secrets = own.agree(exchange), own.agree(drawn), own.agree_renewed(renewed, drawn)
     key = _bound_key(shared, secrets, link, own.fingerprint, front)
-    return Opened(key, fingerprint_of(signing, exchange).hex())
+    return OpenedLink(key, fingerprint_of(signing, exchange).hex())
 
 
-def _bound_key(shared: bytes, secrets: tuple[bytes, ...], link: Link, target: str, front: bytes) -> bytes:
+def _bound_key(shared: bytes, secrets: tuple[bytes, ...], link: BoundLink, target: str, front: bytes) -> bytes:
     about = link.source + link.target + bytes.fromhex(target) + sha256(front).digest()
     return hkdf(shared + b"".join(secrets), b"speed/1 bound link" + about)
 
@@ -307,7 +330,7 @@ class Statement:
     owner: str = field(default="", compare=False)
 
 
-def make_statement(owner: Identity, statement: Statement) -> bytes:
+def make_statement(owner: NodeIdentity, statement: Statement) -> bytes:
     """The bytes of a statement that this owner signs."""
     front = _STATEMENT.pack(
         _STATEMENT_MAGIC,
@@ -340,7 +363,7 @@ def read_statement(data: bytes, node: bytes, owners: Sequence[str]) -> Statement
 # Whether a name may have an identity (I-7).
 
 
-class Known(NamedTuple):
+class KnownIdentity(NamedTuple):
     """What a node remembers of a name: its identity, the newest statement of it, and whether that revoked it."""
 
     fingerprint: str
@@ -348,14 +371,14 @@ class Known(NamedTuple):
     is_revoked: bool = False
 
 
-class Trust(NamedTuple):
+class Evidence(NamedTuple):
     """What a name is judged by: fingerprints that grants name, what is remembered, and what an owner states.
 
     ``has_owners``: whether owners say who a node is. ``now``: Unix seconds.
     """
 
     grants: tuple[str, ...] = ()
-    known: Known | None = None
+    known: KnownIdentity | None = None
     statement: Statement | None = None
     has_owners: bool = False
     now: int = 0
@@ -378,29 +401,29 @@ class Trust(NamedTuple):
         return bool(self.grants or self.known or self.statement)
 
 
-def judge(fingerprint: str, trust: Trust) -> str:
+def judge(fingerprint: str, evidence: Evidence) -> str:
     """``accepted``, ``first`` (accepted, and to be remembered), or why not: ``changed``, ``revoked``, ``expired``,
     ``unvouched``; without a fingerprint, the name came without an identity: ``accepted`` or ``missing``.
     """
     if not fingerprint:
-        return "missing" if trust.is_due else "accepted"
-    if trust.is_revoked(fingerprint):
+        return "missing" if evidence.is_due else "accepted"
+    if evidence.is_revoked(fingerprint):
         return "revoked"
-    if trust.grants:
-        return "accepted" if fingerprint in trust.grants else "changed"
-    return _by_statement(fingerprint, trust) if trust.has_owners else _by_use(fingerprint, trust.known)
+    if evidence.grants:
+        return "accepted" if fingerprint in evidence.grants else "changed"
+    return _by_statement(fingerprint, evidence) if evidence.has_owners else _by_use(fingerprint, evidence.known)
 
 
-def _by_statement(fingerprint: str, trust: Trust) -> str:
-    stated = trust.current
+def _by_statement(fingerprint: str, evidence: Evidence) -> str:
+    stated = evidence.current
     if stated is None or stated.kind == REVOKED:
         return "unvouched"
     if stated.fingerprint != fingerprint:
         return "changed"
-    return "expired" if stated.until and trust.now >= stated.until else "accepted"
+    return "expired" if stated.until and evidence.now >= stated.until else "accepted"
 
 
-def _by_use(fingerprint: str, known: Known | None) -> str:
+def _by_use(fingerprint: str, known: KnownIdentity | None) -> str:
     if known is None:
         return "first"
     return "accepted" if known.fingerprint == fingerprint else "changed"

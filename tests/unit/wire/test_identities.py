@@ -9,8 +9,8 @@ import pytest
 
 from speed.errors import KeyFileError, WireError
 from speed.wire import identities as form
-from speed.wire.identities import Card, Identity, Known, Link, Statement, Trust
-from speed.wire.names import node_id
+from speed.wire.identities import BoundLink, Card, Evidence, KnownIdentity, NodeIdentity, Statement
+from speed.wire.names import is_fingerprint, node_id
 from speed.wire.seal import key_id_of
 from tests.vectors import case_name, load
 
@@ -19,7 +19,7 @@ SENDER = form.parse_identity_file(VECTORS["sender"].encode())
 RECEIVER = form.parse_identity_file(VECTORS["receiver"].encode())
 OWNER = form.parse_identity_file(VECTORS["owner"].encode())
 KEY = bytes.fromhex(VECTORS["shared_key"])
-LINK = Link(node_id("analytics"), node_id("billing"), 7)
+LINK = BoundLink(node_id("analytics"), node_id("billing"), 7)
 
 
 @pytest.mark.parametrize("case", VECTORS["valid"], ids=case_name)
@@ -53,7 +53,7 @@ def test_a_card_is_of_the_node_that_its_keys_signed_it_for(case: dict[str, Any])
 
 @pytest.mark.parametrize("case", VECTORS["links"], ids=case_name)
 def test_both_ends_of_a_link_have_the_stated_key(case: dict[str, Any]) -> None:
-    link = Link(node_id(case["source"]), node_id(case["target"]), case["generation"], case["target_life"])
+    link = BoundLink(node_id(case["source"]), node_id(case["target"]), case["generation"], case["target_life"])
     card = Card(RECEIVER.signing, RECEIVER.exchange, bytes.fromhex(case["renewed"]))
     opening, sent = form.open_link(SENDER, card, KEY, link, bytes.fromhex(VECTORS["ephemeral"]))
     assert opening.hex() == case["opening"]
@@ -82,10 +82,10 @@ def test_a_statement_counts_if_a_known_owner_signed_it(case: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("case", VECTORS["judged"], ids=case_name)
 def test_a_name_is_judged_by_grants_statements_and_what_is_remembered(case: dict[str, Any]) -> None:
-    known = Known(**case["known"]) if "known" in case else None
+    known = KnownIdentity(**case["known"]) if "known" in case else None
     stated = Statement(node=LINK.source, **case["statement"]) if "statement" in case else None
-    trust = Trust(tuple(case["grants"]), known, stated, case["has_owners"], case["now"])
-    assert form.judge(case["fingerprint"], trust) == case["verdict"]
+    evidence = Evidence(tuple(case["grants"]), known, stated, case["has_owners"], case["now"])
+    assert form.judge(case["fingerprint"], evidence) == case["verdict"]
 
 
 def test_a_link_is_opened_with_a_key_of_its_own_each_time() -> None:
@@ -98,7 +98,7 @@ def test_who_has_the_shared_key_alone_gets_another_key() -> None:
     """Neither as a receiver, which has no secret of the pair, nor as a sender that signs as itself."""
     card = form.read_card(form.make_card(RECEIVER, LINK.target), LINK.target)
     opening, opened = form.open_link(SENDER, card, KEY, LINK)
-    stranger = Identity.new()
+    stranger = NodeIdentity.new()
     with pytest.raises(WireError, match="BAD_IDENTITY"):
         form.accept_link(stranger, KEY, LINK, opening)
     own, _ = form.open_link(stranger, card, KEY, LINK)
@@ -136,6 +136,6 @@ def test_an_identity_shows_and_pickles_no_secret() -> None:
 
 
 def test_a_fingerprint_is_never_the_name_of_a_host() -> None:
-    assert form.is_fingerprint(SENDER.fingerprint)
+    assert is_fingerprint(SENDER.fingerprint)
     for text in ("", "hostb", "A" * 40, SENDER.fingerprint[:-1], SENDER.fingerprint + "0", SENDER.fingerprint + "\n"):
-        assert not form.is_fingerprint(text)
+        assert not is_fingerprint(text)
