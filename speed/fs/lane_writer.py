@@ -107,8 +107,8 @@ class LaneWriter:
         self._created = False
         self.opening: tuple[str, bytes] | None = None
         """Name and bytes of the file that is to be in the lane before the next envelope (I-4)."""
-        self._left: tuple[int, str] | None = None
-        """In which directory an opening was left, and which."""
+        self._left = ""
+        """Which opening was left since the directory was opened."""
         self.flush_failures = 0
         """Flushes that failed so far: what was appended before each may be lost in a power cut."""
         self.flush_error = ""
@@ -122,7 +122,7 @@ class LaneWriter:
         """
         if self._dir < 0 or self._clock() - self._verified > LANE_CHECK_SECONDS or not os.fstat(self._dir).st_nlink:
             self._verify()
-        if self.opening is not None and self._left != (self._dir_inode, self.opening[0]):
+        if self.opening is not None and self._left != self.opening[0]:
             self._leave_opening(*self.opening)
         if self._rename:
             self._publish([envelopes] if isinstance(envelopes, bytes) else envelopes)
@@ -147,7 +147,7 @@ class LaneWriter:
             os.close(replace_file(filename, opening, self._dir, durable=self._durable))
         except OSError as error:
             raise self._storage_error(error, 0) from error
-        self._left = (self._dir_inode, filename)
+        self._left = filename
 
     def _write(self, parts: Sequence[bytes], before: int) -> None:
         """One writev, continued by write after a short one; ``before`` envelopes went ahead of ``parts``."""
@@ -365,6 +365,7 @@ class LaneWriter:
             make_directory(self._path)
         self._created = True  # that it is there may be the answer to a request that was repeated
         self._dir = open_directory(self._path)
+        self._left = ""
         status = os.fstat(self._dir)
         if status.st_uid != os.geteuid() and not is_shared(status.st_mode):
             raise PermissionError(errno.EACCES, f"the lane directory belongs to user {status.st_uid}")
