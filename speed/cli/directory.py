@@ -125,6 +125,7 @@ def _described(entry: Entry) -> dict[str, Any]:
         "identity": fingerprint_in(entry),
         "identities": list(entry.identities),
         "subscriptions": list(entry.subscriptions),
+        "shared": list(entry.shared),
         "language": entry.language,
         "version": entry.version,
     }
