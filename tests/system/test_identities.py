@@ -296,6 +296,19 @@ def test_what_is_remembered_is_kept_and_can_be_forgotten(with_identity: Nodes, t
         with_identity("billing", str(tmp_path / "billing.identity"))
 
 
+def test_who_cannot_be_remembered_is_not_met(
+    with_identity: Nodes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As of a credential, whose directory is not to be written to: a directory stands where the file would be."""
+    (tmp_path / ".billing.identity.known.lock").mkdir()
+    billing = with_identity("billing", allow=["analytics"])
+    with_identity("analytics", allow=["billing"])
+    for _ in range(2):
+        with pytest.raises(speed.IdentityUnvouchedError):
+            billing.ping("analytics")
+    assert len([one for one in caplog.records if "is not remembered" in one.message]) == 1
+
+
 def test_a_node_without_an_identity_grants_none(node: Nodes) -> None:
     with pytest.raises(speed.ConfigurationError, match="identity"):
         node("billing", engine="python", allow=[f"analytics@{'ab' * 20}"])

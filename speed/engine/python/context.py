@@ -10,6 +10,7 @@ from typing import Any
 
 from speed.core.access import AccessPolicy
 from speed.core.calls import PendingCalls
+from speed.core.log import logger
 from speed.core.scheduler import TIMES, time_place
 from speed.engine import threads
 from speed.engine.tracing import LogLimiter
@@ -20,6 +21,7 @@ from speed.errors import (
     IdentityMissingError,
     IdentityRevokedError,
     IdentityUnvouchedError,
+    KeyFileError,
     SpeedError,
     WireError,
     fresh,
@@ -195,6 +197,8 @@ class Waker:
 
 # Who other nodes are, as a node with an identity judges it (I-3, I-7).
 
+log = logger("speed.protocol")
+
 _BELIEVED_SECONDS = 1.0
 """How long a verdict stands before statements are looked at again."""
 _MAX_VERDICTS = 1024
@@ -217,6 +221,7 @@ class Peers:
         self._known = KnownIdentities(path)
         self._verdicts: dict[tuple[str, str, tuple[str, ...]], tuple[float, str]] = {}
         self._bonds: dict[str, tuple[str, Bond]] = {}
+        self._said: set[str] = set()
         self._lock = threads.lock("peers")
 
     def card(self, name: str) -> str:
@@ -282,12 +287,23 @@ class Peers:
             learnt = KnownIdentity(fingerprint)
         else:
             return verdict
-        return "accepted" if self._known.remember(name, learnt) and verdict == "first" else _unless_first(verdict)
+        is_kept = self._remember(name, learnt)
+        if verdict != "first":
+            return verdict
+        return "accepted" if is_kept else "unvouched"  # nobody is met for the first time who cannot be remembered
 
-
-def _unless_first(verdict: str) -> str:
-    """Where nothing more can be remembered, nobody is met for the first time."""
-    return "unvouched" if verdict == "first" else verdict
+    def _remember(self, name: str, learnt: KnownIdentity) -> bool:
+        """False where it cannot be kept; why is said once."""
+        try:
+            if self._known.remember(name, learnt):
+                return True
+            why = "too many identities are known"
+        except KeyFileError as error:
+            why = str(error)
+        if why not in self._said:
+            self._said.add(why)
+            log.warning("the identity of %s is not remembered: %s", name, why)
+        return False
 
 
 FILES_EACH = 3
