@@ -33,7 +33,7 @@ class Entry:
         fabrics: its labels.
         allow: names and families of nodes that may write to it.
         deny: those of them that may not: what is more specific decides.
-        identity: its card (I-3) in Base64; empty without an identity.
+        identity: its public keys, signed by themselves, in Base64; empty without an identity.
         identities: the grants that are of one identity, ``name@fingerprint``.
         subscriptions: topics and families of topics that it subscribes to.
         shared: those of them whose events go to one node of its family each.
