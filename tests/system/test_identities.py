@@ -43,6 +43,20 @@ sys.stdin.read()
 """
 
 
+STARTS = """
+import sys, speed
+root, identity, name = sys.argv[1:]
+print("loaded", flush=True)
+sys.stdin.readline()
+try:
+    node = speed.Node(name, root=root, engine="python", identity=identity)
+    print("lives", flush=True)
+except speed.SpeedError as error:
+    print(error.code, flush=True)
+sys.stdin.read()
+"""
+
+
 def eventually(holds: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + 20.0
     while not holds() and time.monotonic() < deadline:
@@ -182,6 +196,22 @@ def test_an_identity_lives_under_one_name(node: Nodes, with_identity: Nodes, ide
     with_identity("analytics", mine)
     with pytest.raises(speed.IdentityCopiedError):
         with_identity("billing", mine)
+
+
+def test_of_two_that_start_at_once_with_one_identity_at_most_one_lives(
+    root: str, identities: Callable[..., str]
+) -> None:
+    mine = identities("analytics")
+    children = [Child(STARTS, root, mine, name) for name in ("analytics", "billing")]
+    for child in children:
+        assert child.line() == "loaded"
+    for child in children:
+        child.tell("go")
+    said = [child.line() for child in children]
+    for child in children:
+        child.kill()
+    assert said.count("lives") <= 1
+    assert set(said) <= {"lives", "IDENTITY_COPIED"}
 
 
 def test_a_name_that_an_owner_vouches_for_is_believed_until_the_end_or_a_revocation(

@@ -326,8 +326,8 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     prepare_root(root)
     filesystem = filesystem_of(root)
     registry = Registry(root, keys.keyring, late_ms=int(filesystem.late_seconds * 1000), is_prepared=True)
-    if peers is not None:
-        _check_not_copied(registry, options.name, peers)
+    check_not_copied = partial(_check_not_copied, registry, options.name, peers)
+    check_not_copied()
     durable = _durable(options.durability, root, filesystem.is_memory)
     polling = options.bell == "polling" or _lacks_bells(root, filesystem)
     prepared: list[tuple[Bell | None, Inbox]] = []
@@ -346,6 +346,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
             before_publish=lambda won: prepared.append(
                 _prepare(root, options, won, keys.keyring, polling, filesystem, peers)
             ),
+            after_publish=check_not_copied,  # of two that start at once, each sees the other by now
         )
     except BaseException:
         for bell, _ in prepared:
@@ -384,8 +385,10 @@ def _check_grants(policy: AccessPolicy, peers: Peers | None) -> None:
         raise ConfigurationError("a grant with a fingerprint needs a node with an identity: give it `identity=FILE`")
 
 
-def _check_not_copied(registry: Registry, name: str, peers: Peers) -> None:
+def _check_not_copied(registry: Registry, name: str, peers: Peers | None) -> None:
     """IdentityCopiedError where another node lives with this identity (I-7)."""
+    if peers is None:
+        return
     for entry in registry.live_entries():
         if entry.name != name and fingerprint_in(entry) == peers.fingerprint:
             raise IdentityCopiedError(f"{entry.name!r} lives with this identity: make one for each node")

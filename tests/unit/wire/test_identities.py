@@ -6,6 +6,8 @@ import pickle
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from speed.errors import KeyFileError, WireError
 from speed.wire import identities as form
@@ -139,3 +141,24 @@ def test_a_fingerprint_is_never_the_name_of_a_host() -> None:
     assert is_fingerprint(SENDER.fingerprint)
     for text in ("", "hostb", "A" * 40, SENDER.fingerprint[:-1], SENDER.fingerprint + "0", SENDER.fingerprint + "\n"):
         assert not is_fingerprint(text)
+
+
+@given(st.binary(max_size=400))
+def test_whatever_bytes_come_they_are_refused_by_name(data: bytes) -> None:
+    for read in (
+        lambda: form.read_card(data, LINK.source),
+        lambda: form.accept_link(RECEIVER, KEY, LINK, data),
+        lambda: form.read_statement(data, LINK.source, (OWNER.fingerprint,)),
+        lambda: form.parse_identity_file(data),
+    ):
+        with pytest.raises((WireError, KeyFileError)):
+            read()
+
+
+@given(st.integers(0, form.OPENING_BYTES - 1), st.integers(1, 255))
+def test_no_byte_of_an_opening_may_be_another(at: int, change: int) -> None:
+    card = form.read_card(form.make_card(RECEIVER, LINK.target), LINK.target)
+    opening = bytearray(form.open_link(SENDER, card, KEY, LINK, bytes(range(32)))[0])
+    opening[at] ^= change
+    with pytest.raises(WireError, match="BAD_IDENTITY"):
+        form.accept_link(RECEIVER, KEY, LINK, bytes(opening))
