@@ -227,7 +227,7 @@ std::pair<Bytes, OpenedLink> open_link(const NodeIdentity& own, const Card& to, 
   const Key key = bound_key(shared, {own.agree(to.exchange), agreed(drawn, to.exchange), agreed(drawn, to.renewed)},
                             link, fingerprint_of(to.signing, to.exchange), opening);
   append(opening, own.sign(joined({view("speed/1 opening"), link.source, link.target, opening})));
-  return {std::move(opening), {key, own.fingerprint()}};
+  return std::pair(std::move(opening), OpenedLink{key, own.fingerprint()});
 }
 
 namespace {

@@ -47,8 +47,8 @@ class NodeIdentity {
   std::vector<Key> exchanges_;
   std::vector<std::string> owners_;
   Key exchange_secret_;
-  Block<64> signing_secret_;
-  PublicKey signing_;
+  Block<64> signing_secret_{};
+  PublicKey signing_{};
   PublicKey exchange_;
   std::vector<PublicKey> renewed_;
 };
