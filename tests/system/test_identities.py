@@ -207,11 +207,11 @@ def test_of_two_that_start_at_once_with_one_identity_at_most_one_lives(
         assert child.line() == "loaded"
     for child in children:
         child.tell("go")
-    said = [child.line() for child in children]
+    lines = [child.line() for child in children]
     for child in children:
         child.kill()
-    assert said.count("lives") <= 1
-    assert set(said) <= {"lives", "IDENTITY_COPIED"}
+    assert lines.count("lives") <= 1
+    assert set(lines) <= {"lives", "IDENTITY_COPIED"}
 
 
 def test_a_name_that_an_owner_vouches_for_is_believed_until_the_end_or_a_revocation(

@@ -221,7 +221,7 @@ class Peers:
         self._known = KnownIdentities(path)
         self._verdicts: dict[tuple[str, str, tuple[str, ...]], tuple[float, str]] = {}
         self._bonds: dict[str, tuple[str, Bond]] = {}
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
         self._lock = threads.lock("peers")
 
     def card(self, name: str) -> str:
@@ -300,8 +300,8 @@ class Peers:
             why = "too many identities are known"
         except KeyFileError as error:
             why = str(error)
-        if why not in self._said:
-            self._said.add(why)
+        if why not in self._warned:
+            self._warned.add(why)
             log.warning("the identity of %s is not remembered: %s", name, why)
         return False
 
