@@ -64,8 +64,8 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   Delivery delivery;
   std::shared_ptr<DeadLetters> dead;
   Introspection introspection;
-  Families families{*this};
-  Retries retries{*this};
+  Families families{context, registrar};
+  Retries retries{context};
   Interceptors interceptors;
   std::unique_ptr<Sweeper> sweeper;
   std::unique_ptr<Registrar> registrar;

@@ -39,14 +39,14 @@ class FamilyChannel final : public StreamChannel {
   void report(const StreamProgress& progress) override { present()->report(progress); }
 
   Taken take(Seconds timeout) override {
-    const Asked channel = present();
+    const ChannelPtr channel = present();
     Taken taken = channel->take(timeout);
     if (taken.found == Found::over && goes_on(channel)) return {};
     return taken;
   }
 
   Reserved reserve(std::uint64_t bytes, Seconds timeout) override {
-    const Asked channel = present();
+    const ChannelPtr channel = present();
     const Reserved reserved = channel->reserve(bytes, timeout);
     return reserved == Reserved::over && goes_on(channel) ? Reserved::nothing : reserved;
   }
@@ -69,11 +69,11 @@ class FamilyChannel final : public StreamChannel {
   }
 
  private:
-  using Asked = std::shared_ptr<StreamChannel>;
+  using ChannelPtr = std::shared_ptr<StreamChannel>;
 
-  Asked present() const {
+  ChannelPtr present() const {
     const MutexLock guard(lock_);
-    return asked_.back();
+    return channels_.back();
   }
 
   // Asks the next member.
@@ -84,9 +84,10 @@ class FamilyChannel final : public StreamChannel {
         CallOptions options = request_.options;
         options.timeout = std::max(Duration::zero(), deadline_ - fs::monotonic_now());
         options.key.reset();
-        Asked channel = peer_of(node, name)->open_stream(request_.service, request_.arguments, options, request_.offer);
+        ChannelPtr channel =
+            peer_of(node, name)->open_stream(request_.service, request_.arguments, options, request_.offer);
         const MutexLock guard(lock_);
-        asked_.push_back(std::move(channel));
+        channels_.push_back(std::move(channel));
         counted_ = name;
         name_ = name;
         break;
@@ -101,7 +102,7 @@ class FamilyChannel final : public StreamChannel {
   }
 
   // Whether another member was asked, since the one of `ended` began nothing.
-  bool goes_on(const Asked& ended) {
+  bool goes_on(const ChannelPtr& ended) {
     const MutexLock guard(turn_);
     if (present() != ended) return true;  // the other thread asked
     const std::shared_ptr<Runtime> node = node_.lock();
@@ -143,7 +144,7 @@ class FamilyChannel final : public StreamChannel {
   bool is_over_ SPEED_GUARDED_BY(turn_) = false;
   std::atomic<bool> is_closed_ = false;
   mutable Mutex lock_;
-  std::vector<Asked> asked_ SPEED_GUARDED_BY(lock_);  // all are kept: ids of theirs may be in use
+  std::vector<ChannelPtr> channels_ SPEED_GUARDED_BY(lock_);  // all are kept: ids of theirs may be in use
   std::string counted_ SPEED_GUARDED_BY(lock_);  // that member has one more call under way; else empty
 };
 
