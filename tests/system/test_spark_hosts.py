@@ -206,6 +206,25 @@ def test_a_service_that_is_restarted_ends_no_job(cluster: Cluster, client: Drive
     assert cluster.strays(result) == {}
 
 
+def test_a_task_that_lags_behind_is_run_on_another_host(cluster: Cluster, path: str, away: Away) -> None:
+    """Spark's speculation, which never starts a task twice on one host: the one that lags is killed."""
+    first = cluster.workers[0]
+    away(first)
+    first.serve(mode="holds")
+    speculation = {
+        "spark.speculation": "true",
+        "spark.speculation.interval": "50ms",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.5",
+        "spark.speculation.minTaskRuntime": "50ms",
+        "spark.task.maxFailures": "1",
+        "spark.speed.path": path,
+    }
+    result = cluster.driver(cluster.home, **speculation).done("enrich", OWN, idempotent=True)
+    assert rows_are_right(result)
+    assert first.name not in {host for _, _, host in result["rows"]}
+
+
 def test_a_host_whose_key_differs_from_that_of_its_service_is_named(
     cluster: Cluster, client: Driver, path: str
 ) -> None:
@@ -269,25 +288,6 @@ def test_hosts_that_join_take_part(four_hosts: Cluster, client: Driver) -> None:
     assert rows_are_right(result)
     assert len(four_hosts.workers) == 4
     assert four_hosts.strays(result) == {}
-
-
-def test_a_task_that_lags_behind_is_run_on_another_host(cluster: Cluster, path: str, away: Away) -> None:
-    """Spark's speculation, which never starts a task twice on one host: the one that lags is killed."""
-    first = cluster.workers[0]
-    away(first)
-    first.serve(mode="holds")
-    speculation = {
-        "spark.speculation": "true",
-        "spark.speculation.interval": "50ms",
-        "spark.speculation.multiplier": "1.1",
-        "spark.speculation.quantile": "0.5",
-        "spark.speculation.minTaskRuntime": "50ms",
-        "spark.task.maxFailures": "1",
-        "spark.speed.path": path,
-    }
-    result = cluster.driver(cluster.home, **speculation).done("enrich", OWN, idempotent=True)
-    assert rows_are_right(result)
-    assert first.name not in {host for _, _, host in result["rows"]}
 
 
 def test_a_driver_on_the_host_of_a_worker_finds_out_that_the_others_have_their_own(
