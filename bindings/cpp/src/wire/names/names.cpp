@@ -30,8 +30,6 @@ bool is_dotted(std::string_view text, std::size_t limit) {
   return true;
 }
 
-bool is_family(std::string_view pattern) { return pattern.ends_with(".*"); }
-
 // Shows a name in a message without letting it break the line.
 std::string shown(std::string_view name) {
   std::string out;
@@ -79,6 +77,11 @@ bool is_topic(std::string_view topic) { return is_dotted(topic, limits::max_topi
 
 bool is_grant(std::string_view pattern) {
   return is_node_name(is_family(pattern) ? pattern.substr(0, pattern.size() - 2) : pattern);
+}
+
+std::string family_of(std::string_view name) {
+  const std::size_t point = name.rfind('.');
+  return point == std::string_view::npos ? std::string(name) : std::string(name.substr(0, point)) + ".*";
 }
 
 bool is_topic_pattern(std::string_view pattern) {
