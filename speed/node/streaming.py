@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import monotonic
-from typing import Any, final
+from typing import Any, TextIO, final
 
 from speed.core.hints import by_name, in_seconds, several, text
 from speed.core.services import as_declared, result_reader
@@ -27,6 +29,7 @@ from speed.errors import (
 from speed.wire.limits import STREAM_BYTES, STREAM_ITEMS
 from speed.wire.names import is_family
 from speed.wire.spc import MAX_CREDIT, Progress, StreamOffer
+from speed.wire.text import harmless
 from speed.wire.value import as_views
 
 
@@ -184,6 +187,70 @@ class _Sender(threading.Thread):
             close = getattr(iterator, "close", None)
             if close is not None:
                 close()
+
+
+@final
+class ProgressBar:
+    """Shows how far a call is: ``node.call("billing", "close_month", on_progress=speed.ProgressBar())``.
+
+    In a notebook it is a bar below the cell, on a terminal a line of stderr, elsewhere nothing. One is for one call.
+    """
+
+    def __init__(self, label: str = "", file: TextIO | None = None) -> None:
+        """``label`` stands before the bar. With ``file`` lines go there, whatever it is."""
+        self._label, self._file = label, file
+        self._cell: Any = None
+
+    def __call__(self, progress: Progress) -> None:
+        display = None if self._file is not None else _notebook_display()
+        if display is not None:
+            self._show_in_cell(display, progress)
+        elif self._file is not None or sys.stderr.isatty():
+            self._write(self._file or sys.stderr, progress)
+
+    def _write(self, file: TextIO, progress: Progress) -> None:
+        """What another node wrote is shown as text only."""
+        share, note = _share(progress), progress.note
+        bar = f"{progress.done:g}" if share is None else f"[{'#' * int(share * 30):30}] {share:4.0%}"
+        line = harmless(" ".join(filter(None, (self._label, bar, f"{note[:40]:40}"))))
+        file.write(f"\r{line}" + "\n" * (share == 1))
+        file.flush()
+
+    def _show_in_cell(self, display: Callable[..., Any], progress: Progress) -> None:
+        bar = _Markup(self._label, progress)
+        if self._cell is None:
+            self._cell = display(bar, display_id=True)
+        else:
+            self._cell.update(bar)
+
+
+class _Markup:
+    """A bar as notebooks and plain consoles show it."""
+
+    def __init__(self, label: str, progress: Progress) -> None:
+        self._label, self._progress = label, progress
+
+    def _repr_html_(self) -> str:
+        done, total, note = self._progress
+        limits = f' value="{done:g}" max="{total:g}"' if total else ""
+        return f"{html.escape(self._label)} <progress{limits}></progress> {html.escape(harmless(note))}"
+
+    def __repr__(self) -> str:
+        share = _share(self._progress)
+        return f"{self._label} {self._progress.done:g}" if share is None else f"{self._label} {share:.0%}"
+
+
+def _share(progress: Progress) -> float | None:
+    return min(1.0, progress.done / progress.total) if progress.total else None
+
+
+def _notebook_display() -> Callable[..., Any] | None:
+    """What shows an object below a cell; None where this process is no kernel of a notebook."""
+    shell = sys.modules.get("IPython")
+    if shell is None or not hasattr(shell.get_ipython(), "kernel"):
+        return None
+    shown: Callable[..., Any] = shell.display.display
+    return shown
 
 
 STREAM_SECONDS = 10.0 * 365 * 24 * 3600

@@ -24,6 +24,18 @@ def test_what_a_process_took_counts_while_it_goes_on_and_when_it_has_ended() -> 
     assert 0.1 <= going_on - before <= spent() - before  # it is counted in ticks
 
 
+def test_what_a_process_took_counts_though_its_threads_end_while_it_is_asked() -> None:
+    """Else all that a long process has taken would be told of the test that asks next."""
+    begun = f"{WORK}print('done', flush=True)\nimport threading\n"
+    churn = "while True: threading.Thread(target=str, name='short').start()\n"
+    with subprocess.Popen([sys.executable, "-c", begun + churn], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"done\n"
+        seen = [spent(process.pid) for _ in range(2000)]
+        process.kill()
+    assert seen == sorted(seen)
+
+
 def test_a_process_that_is_not_there_took_nothing() -> None:
     assert spent(1 << 30) == 0.0
 

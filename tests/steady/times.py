@@ -28,11 +28,18 @@ def spent(pid: int | str = "self") -> float:
     proc = Path("/proc", str(pid))
     try:
         fields = (proc / "stat").read_text().rpartition(") ")[2].split()
-        own = sum(map(int, fields[11:15])) / TICKS
-        below = [one for path in proc.glob("task/*/children") for one in path.read_text().split()]
     except OSError:  # it has ended, or this is no Linux
         return sum(os.times()[:4]) if pid == "self" else 0.0
-    return own + sum(map(spent, below))
+    below = (one for task in proc.glob("task/*") for one in _started_by(task))
+    return sum(map(int, fields[11:15])) / TICKS + sum(map(spent, below))
+
+
+def _started_by(task: Path) -> list[str]:
+    """The processes that a thread started; none if it has ended, while the other threads of its process go on."""
+    try:
+        return (task / "children").read_text().split()
+    except OSError:
+        return []
 
 
 @dataclass(frozen=True)

@@ -114,12 +114,12 @@ class Site:
         return found
 
 
-def until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """Wait for what another process does."""
+def until(is_so: Callable[[], bool], seconds: float = PATIENCE, every: float = 0.02) -> None:
+    """Wait for what another process does; who asks ``every`` so many seconds leaves it the processor meanwhile."""
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(every)
 
 
 def rows_are_right(result: dict[str, Any]) -> bool:

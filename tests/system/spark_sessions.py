@@ -79,6 +79,7 @@ def _start(master: str, config: Mapping[str, str]) -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": ADDRESS,
         "spark.driver.bindAddress": ADDRESS,
+        "spark.executor.extraJavaOptions": spark_classes.options(),
         "spark.executorEnv.PYTHONPATH": path,
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_A_BATCH),
         "spark.sql.shuffle.partitions": "2",

@@ -88,6 +88,7 @@ def is_right(rows: list[Any]) -> bool:
     return sorted((row.a, row.b) for row in rows) == [(number, 2 * number) for number in range(ROWS)]
 
 
+@pytest.mark.rotate("path", 1)
 def test_executors_of_a_standalone_cluster_call_services(
     standalone: Any, module_root: str, service: list[str], path: str
 ) -> None:
@@ -147,6 +148,7 @@ def local_cluster(spark_sessions: Sessions, **config: str) -> Iterator[Any]:
         shutil.rmtree(work, ignore_errors=True)
 
 
+@pytest.mark.rotate("path", 1)
 def test_executors_of_a_local_cluster_call_services(
     spark_sessions: Sessions, module_root: str, service: list[str], path: str
 ) -> None:
@@ -223,6 +225,7 @@ def callers(sp: Speed, spark: Any) -> list[Any]:
     return [entry for entry in sp.nodes() if entry.name.startswith(family) and entry.name != sp.node_name]
 
 
+@pytest.mark.rotate("path", 1)
 def test_an_executor_that_is_killed_costs_no_row_and_leaves_no_node(
     spark_sessions: Sessions, module_root: str, held: Held, path: str
 ) -> None:
@@ -237,6 +240,7 @@ def test_an_executor_that_is_killed_costs_no_row_and_leaves_no_node(
         until(lambda: all(psutil.pid_exists(entry.pid) for entry in callers(sp, spark)))
 
 
+@pytest.mark.rotate("path", 1)
 def test_executors_that_come_and_go_with_the_work_have_nodes_as_long(
     spark_sessions: Sessions, module_root: str, path: str
 ) -> None:
@@ -252,5 +256,5 @@ def test_executors_that_come_and_go_with_the_work_have_nodes_as_long(
         sp = Speed(spark, root=module_root, path=path)
         for _ in range(2):
             assert is_right(doubled(sp, spark).collect())
-            until(lambda: not executors(), JOB_SECONDS)
+            until(lambda: not executors(), JOB_SECONDS, every=0.5)
             until(lambda: not callers(sp, spark))

@@ -11,6 +11,7 @@ import pytest
 import speed
 from speed.column_services import by_row
 from speed.spark import Speed
+from tests.representative import fewer
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
@@ -144,6 +145,7 @@ def same(sp: Speed, frame: Any, name: str, **options: Any) -> Any:
 
 
 @pytest.mark.usefixtures("small_batches")
+@pytest.mark.rotate("source", 2)
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("columns", COLUMNS.values(), ids=COLUMNS)
 def test_every_source_gives_the_same_rows(spark: Any, sp: Speed, tmp_path: Path, source: str, columns: str) -> None:
@@ -181,6 +183,7 @@ def test_columns_of_a_scan_are_taken_as_they_are(
 
 
 @pytest.mark.usefixtures("small_batches")
+@pytest.mark.rotate("source", 3)
 @pytest.mark.parametrize("source", SOURCES)
 def test_what_stands_above_a_call_in_a_plan_changes_nothing(spark: Any, sp: Speed, tmp_path: Path, source: str) -> None:
     frame = SOURCES[source](numbers(spark), tmp_path)
@@ -247,8 +250,9 @@ def test_nothing_is_called_for_no_rows(spark: Any, sp: Speed, tmp_path: Path, se
 
 
 def test_partitions_may_be_many_and_hold_a_row_or_none(spark: Any, sp: Speed) -> None:
-    frame = spark.range(0, 300, 1, 600).selectExpr("id AS a")
-    assert same(sp, frame, "a").where("back = a").count() == 300
+    rows = fewer(300, 75)
+    frame = spark.range(0, rows, 1, 2 * rows).selectExpr("id AS a")
+    assert same(sp, frame, "a").where("back = a").count() == rows
 
 
 @pytest.mark.thorough

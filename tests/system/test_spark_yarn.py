@@ -126,6 +126,12 @@ def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(scope="module", params=["jvm", pytest.param("python", marks=pytest.mark.thorough)])
+def path(request: pytest.FixtureRequest) -> str:
+    """As elsewhere. That each keeps calls on their host without YARN, too, is in ``test_spark_hosts.py``."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
 def driver(cluster: Cluster, mode: str, path: str) -> Iterator[Driver]:
     """The driver of each mode in turn, whose services are called on each path."""

@@ -2,6 +2,9 @@
 if(SPEED_SANITIZE)
   add_compile_options(-fsanitize=${SPEED_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${SPEED_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    add_compile_options(-fsanitize-ignorelist=${CMAKE_CURRENT_LIST_DIR}/sanitized.txt -D_GLIBCXX_ASSERTIONS)
+  endif()
 endif()
 
 function(speed_strict target)

@@ -6,6 +6,7 @@
 #include "engine/call/repeating.hpp"
 #include "engine/lane/protocol.hpp"
 #include "engine/link/large_sender.hpp"
+#include "engine/link/turns.hpp"
 #include "engine/registrar.hpp"
 #include "engine/remote/families.hpp"
 #include "engine/sweeper.hpp"
@@ -53,6 +54,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   Mutex lock SPEED_ACQUIRED_AFTER(end_lock_);
   Context context;
   Links links;
+  Turns turns;
   Workers workers;
   Answers answers;
   std::unique_ptr<Protocol> protocol;
@@ -62,8 +64,8 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   Delivery delivery;
   std::shared_ptr<DeadLetters> dead;
   Introspection introspection;
-  Families families{*this};
-  Retries retries{*this};
+  Families families{context, registrar};
+  Retries retries{context};
   Interceptors interceptors;
   std::unique_ptr<Sweeper> sweeper;
   std::unique_ptr<Registrar> registrar;

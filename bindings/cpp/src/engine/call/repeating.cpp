@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <random>
 
-#include "engine/runtime.hpp"
 #include "engine/span.hpp"
+#include "engine/threads/workers.hpp"
 #include "fs/clock.hpp"
 #include "speed/interruption.hpp"
 
@@ -71,7 +71,7 @@ void Retries::wait(Duration pause) const {
     look_for_interruption();
     const Duration left = ends - fs::monotonic_now();
     if (left <= Duration::zero()) return;
-    if (node_.context.life.wait_for_end(std::min(left, interruption_period))) node_.context.life.check();
+    if (context_.life.wait_for_end(std::min(left, interruption_period))) context_.life.check();
   }
 }
 

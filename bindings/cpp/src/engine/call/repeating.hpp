@@ -8,16 +8,15 @@
 #include <string>
 
 #include "core/family.hpp"
+#include "engine/context.hpp"
 #include "speed/node.hpp"
 #include "wire/mutex.hpp"
 
 namespace speed::engine {
 
-class Runtime;
-
 class Retries {
  public:
-  explicit Retries(Runtime& node) : node_(node) {}
+  explicit Retries(Context& context) : context_(context) {}
 
   // The result of the first attempt that succeeds, within the timeout of `options`, which have a Retry; throws the error of
   // the last one. ConfigurationError for a Retry that means nothing.
@@ -28,7 +27,7 @@ class Retries {
   std::shared_ptr<core::RetryBudget> budget_of(const std::string& target);
   void wait(Duration pause) const;
 
-  Runtime& node_;
+  Context& context_;
   Mutex lock_;
   std::map<std::string, std::shared_ptr<core::RetryBudget>> budgets_ SPEED_GUARDED_BY(lock_);
 };

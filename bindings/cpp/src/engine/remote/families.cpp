@@ -4,7 +4,6 @@
 #include <random>
 
 #include "core/texts.hpp"
-#include "engine/runtime.hpp"
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
 #include "wire/names/names.hpp"
@@ -69,7 +68,7 @@ void Families::left(const core::FamilyMember& member) {
 std::vector<core::FamilyMember> Families::able(const std::string& family) {
   std::vector<core::FamilyMember> found;
   for (const wire::Entry& entry : members(family)) {
-    if (wire::grants(entry, node_.context.name)) found.push_back(member_of(entry));
+    if (wire::grants(entry, context_.name)) found.push_back(member_of(entry));
   }
   return found;
 }
@@ -93,11 +92,11 @@ void Families::look(bool again) {
     if (!again && !changed_ && fs::monotonic_now() - looked_at_ <= max_age) return;
   }
   if (begins) {
-    node_.registrar->on_join([this](const NodeInfo&) { changed_ = true; });
-    node_.registrar->on_leave([this](const NodeInfo&) { changed_ = true; });
+    registrar_->on_join([this](const NodeInfo&) { changed_ = true; });
+    registrar_->on_leave([this](const NodeInfo&) { changed_ = true; });
   }
   changed_ = false;  // before: what changes while it is read is read again
-  std::vector<wire::Entry> entries = node_.context.registry->surely_live_entries();
+  std::vector<wire::Entry> entries = context_.registry->surely_live_entries();
   const MutexLock guard(lock_);
   entries_ = std::move(entries);
   looked_at_ = fs::monotonic_now();
@@ -106,9 +105,9 @@ void Families::look(bool again) {
 void Families::throw_nobody(const std::string& family) {
   const std::vector<wire::Entry> group = members(family);
   if (!group.empty() && able(family).empty()) {
-    AccessDeniedError denied("'" + group.front().name + "' does not allow '" + node_.context.name +
-                             "', nor does another node of '" + family + "'; their owner must allow '" +
-                             node_.context.name + "'");
+    AccessDeniedError denied("'" + group.front().name + "' does not allow '" + context_.name +
+                             "', nor does another node of '" + family + "'; their owner must allow '" + context_.name +
+                             "'");
     denied.set_execution(Execution::not_begun);
     throw denied;
   }

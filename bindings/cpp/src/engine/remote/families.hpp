@@ -5,12 +5,15 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "core/family.hpp"
+#include "engine/context.hpp"
+#include "engine/registrar.hpp"
 #include "fs/registry/registry.hpp"
 #include "speed/node.hpp"
 #include "wire/mutex.hpp"
@@ -23,15 +26,16 @@ class Runtime;
 // Who is there, and what each has under way.
 class Families {
  public:
-  explicit Families(Runtime& node) : node_(node) {}
+  // `registrar` is there by the first call.
+  Families(Context& context, const std::unique_ptr<Registrar>& registrar) : context_(context), registrar_(registrar) {}
 
   // The member to ask now: it was tried, and has one call more under way, until `ended`. UnknownNodeError and
   // AccessDeniedError, both not begun, where there is none.
   std::string take(const std::string& family, const std::optional<std::string>& key,
                    std::set<core::FamilyMember>& tried);
   void ended(const std::string& member);
-  void left(
-      const core::FamilyMember& member);  // it was found gone: no call asks it for a while, whatever its entry says
+  // It was found gone: no call asks it for a while, whatever its entry says.
+  void left(const core::FamilyMember& member);
 
   std::vector<core::FamilyMember> able(const std::string& family);  // the members that may be asked
   [[noreturn]] void throw_nobody(const std::string& family);
@@ -41,7 +45,8 @@ class Families {
   std::vector<core::FamilyMember> untried(const std::string& family, const std::set<core::FamilyMember>& tried);
   void look(bool again = false);
 
-  Runtime& node_;
+  Context& context_;
+  const std::unique_ptr<Registrar>& registrar_;
   std::atomic<bool> changed_ = true;
   Mutex lock_;
   bool watches_ SPEED_GUARDED_BY(lock_) = false;
