@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import speed.BatchHandler;
 import speed.Message;
 import speed.Node;
@@ -21,6 +22,7 @@ import speed.internal.wire.Batch;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Hosts;
 import speed.internal.wire.Require;
+import speed.options.CallOptions;
 import speed.options.SendOptions;
 import speed.options.ServiceOptions;
 import speed.topics.Topic;
@@ -94,27 +96,25 @@ final class OpenNode implements Node {
     // --- calls ---
 
     @Override
-    public Object call(
-            String target,
-            String service,
-            Map<String, Object> arguments,
-            Duration timeout,
-            String traceparent,
-            boolean views) {
+    public Object call(String target, String service, Map<String, Object> arguments, CallOptions options) {
         checkOpen();
         checkCall(target, service, arguments);
-        Duration longest = Require.timeout(timeout);
-        return peer(target).call(service, arguments, longest, traceparent, views);
+        Peer peer = peer(target, Require.value("options", options));
+        Function<Duration, Object> attempt =
+                left -> peer.call(service, arguments, left, options.traceparent(), options.views());
+        return options.retry() == null
+                ? attempt.apply(options.timeout())
+                : runtime.retries().repeated(target, options.timeout(), options.retry(), attempt);
     }
 
     @Override
     public CompletableFuture<Object> submit(
-            String target, String service, Map<String, Object> arguments, Duration timeout) {
+            String target, String service, Map<String, Object> arguments, CallOptions options) {
         try {
             checkOpen();
             checkCall(target, service, arguments);
-            Duration longest = Require.timeout(timeout);
-            return peer(target).submit(service, arguments, longest, null);
+            return peer(target, Require.value("options", options))
+                    .submit(service, arguments, options.timeout(), options.traceparent());
         } catch (SpeedException failure) {
             return CompletableFuture.failedFuture(failure);
         }
@@ -122,6 +122,10 @@ final class OpenNode implements Node {
 
     private Peer peer(String target) {
         return runtime.peers().of(Require.value("target", target));
+    }
+
+    private Peer peer(String target, CallOptions options) {
+        return runtime.peers().of(target, options.key());
     }
 
     private static void checkCall(String target, String service, Map<String, Object> arguments) {
