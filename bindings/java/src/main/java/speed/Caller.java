@@ -9,6 +9,7 @@ import speed.errors.WireException;
 import speed.internal.wire.Conversion;
 import speed.internal.wire.Require;
 import speed.options.CallOptions;
+import speed.options.StreamOptions;
 
 /**
  * Calls services of other nodes: what a program takes that needs nothing else of a {@link Node}.
@@ -122,7 +123,7 @@ public interface Caller {
             Duration timeout,
             String traceparent,
             boolean views) {
-        return call(target, service, arguments, new CallOptions(timeout, traceparent, views, null, null));
+        return call(target, service, arguments, new CallOptions(timeout, traceparent, views, null, null, null));
     }
 
     /**
@@ -192,7 +193,7 @@ public interface Caller {
      */
     default CompletableFuture<Object> submit(
             String target, String service, Map<String, Object> arguments, Duration timeout) {
-        return submit(target, service, arguments, new CallOptions(timeout, null, false, null, null));
+        return submit(target, service, arguments, CallOptions.DEFAULT.withTimeout(timeout));
     }
 
     /**
@@ -206,4 +207,62 @@ public interface Caller {
      * @return ends with the result, or with the exception of {@link #call}
      */
     CompletableFuture<Object> submit(String target, String service, Map<String, Object> arguments, CallOptions options);
+
+    /**
+     * Calls a service that gives many items.
+     *
+     * @param target name of a node of this root
+     * @param service name of the service
+     * @param arguments by name
+     * @return its items, to be closed unless they are read to the end
+     * @throws speed.errors.DeliveryException when the request could not be handed over
+     */
+    default Stream<Object> stream(String target, String service, Map<String, Object> arguments) {
+        return stream(target, service, arguments, Object.class, StreamOptions.DEFAULT);
+    }
+
+    /**
+     * Calls a service that gives many items, of one type.
+     *
+     * @param <T> the type
+     * @param target name of a node of this root
+     * @param service name of the service
+     * @param arguments by name
+     * @param item as {@link Value#as} takes it
+     * @return its items, to be closed unless they are read to the end
+     * @throws speed.errors.DeliveryException when the request could not be handed over
+     */
+    default <T> Stream<T> stream(String target, String service, Map<String, Object> arguments, Class<T> item) {
+        return stream(target, service, arguments, item, StreamOptions.DEFAULT);
+    }
+
+    /**
+     * Calls a service that gives many items, takes many ({@link StreamOptions#withItems}), or both.
+     *
+     * @param target name of a node of this root
+     * @param service name of the service
+     * @param arguments by name
+     * @param options deadlines, the window, and what is sent
+     * @return its items, to be closed unless they are read to the end; {@link Stream#result} waits for one that gives none
+     * @throws speed.errors.DeliveryException when the request could not be handed over
+     */
+    default Stream<Object> stream(String target, String service, Map<String, Object> arguments, StreamOptions options) {
+        return stream(target, service, arguments, Object.class, options);
+    }
+
+    /**
+     * Calls a service that gives many items of one type, takes many, or both.
+     *
+     * @param <T> the type; of another kind is a WireException, as for the result of a call
+     * @param target name of a node of this root
+     * @param service name of the service
+     * @param arguments by name
+     * @param item as {@link Value#as} takes it
+     * @param options deadlines, the window, and what is sent
+     * @return its items, to be closed unless they are read to the end
+     * @throws speed.errors.ConfigurationException for a family, a node of another host, and one that knows no streams
+     * @throws speed.errors.DeliveryException when the request could not be handed over
+     */
+    <T> Stream<T> stream(
+            String target, String service, Map<String, Object> arguments, Class<T> item, StreamOptions options);
 }

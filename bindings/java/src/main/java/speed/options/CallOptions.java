@@ -1,6 +1,7 @@
 package speed.options;
 
 import java.time.Duration;
+import java.util.function.Consumer;
 import speed.internal.wire.Require;
 
 /**
@@ -13,12 +14,32 @@ import speed.internal.wire.Require;
  * @param retry how often it is tried; null for once. {@code submit} tries once
  * @param key of a family: what has the same key goes to the same node, as long as it is there; null for whichever has
  *     fewest calls of this node under way
+ * @param onProgress is told, by the thread that calls, how far the service is; null for nobody. Such a call goes to one
+ *     node of this root, and is tried once; {@code submit} refuses it
  */
-public record CallOptions(Duration timeout, String traceparent, boolean views, Retry retry, String key) {
+public record CallOptions(
+        Duration timeout,
+        String traceparent,
+        boolean views,
+        Retry retry,
+        String key,
+        Consumer<StreamProgress> onProgress) {
     /** The usual deadline, once. */
-    public static final CallOptions DEFAULT = new CallOptions(Duration.ofSeconds(30), null, false, null, null);
+    public static final CallOptions DEFAULT = new CallOptions(Duration.ofSeconds(30), null, false, null, null, null);
 
-    /** Checks the deadline. */
+    /**
+     * Checks the deadline.
+     *
+     * @param timeout the deadline, on both sides
+     * @param traceparent W3C trace context; null takes that of the request at hand
+     * @param views whether bytes of 32 KiB and more in the result are read-only ByteBuffers, without a copy, instead of
+     *     arrays; {@code submit} never does that
+     * @param retry how often it is tried; null for once. {@code submit} tries once
+     * @param key of a family: what has the same key goes to the same node, as long as it is there; null for whichever has
+     *     fewest calls of this node under way
+     * @param onProgress is told, by the thread that calls, how far the service is; null for nobody. Such a call goes to one
+     *     node of this root, and is tried once; {@code submit} refuses it
+     */
     public CallOptions {
         timeout = Require.timeout(timeout);
     }
@@ -30,7 +51,7 @@ public record CallOptions(Duration timeout, String traceparent, boolean views, R
      * @return such options
      */
     public CallOptions withTimeout(Duration newTimeout) {
-        return new CallOptions(newTimeout, traceparent, views, retry, key);
+        return new CallOptions(newTimeout, traceparent, views, retry, key, onProgress);
     }
 
     /**
@@ -40,7 +61,7 @@ public record CallOptions(Duration timeout, String traceparent, boolean views, R
      * @return such options
      */
     public CallOptions withTraceparent(String newTraceparent) {
-        return new CallOptions(timeout, newTraceparent, views, retry, key);
+        return new CallOptions(timeout, newTraceparent, views, retry, key, onProgress);
     }
 
     /**
@@ -49,7 +70,7 @@ public record CallOptions(Duration timeout, String traceparent, boolean views, R
      * @return such options
      */
     public CallOptions withViews() {
-        return new CallOptions(timeout, traceparent, true, retry, key);
+        return new CallOptions(timeout, traceparent, true, retry, key, onProgress);
     }
 
     /**
@@ -59,7 +80,7 @@ public record CallOptions(Duration timeout, String traceparent, boolean views, R
      * @return such options
      */
     public CallOptions withRetry(Retry newRetry) {
-        return new CallOptions(timeout, traceparent, views, Require.value("retry", newRetry), key);
+        return new CallOptions(timeout, traceparent, views, Require.value("retry", newRetry), key, onProgress);
     }
 
     /**
@@ -69,6 +90,16 @@ public record CallOptions(Duration timeout, String traceparent, boolean views, R
      * @return such options
      */
     public CallOptions withKey(String newKey) {
-        return new CallOptions(timeout, traceparent, views, retry, Require.value("key", newKey));
+        return new CallOptions(timeout, traceparent, views, retry, Require.value("key", newKey), onProgress);
+    }
+
+    /**
+     * Somebody who is told how far the service is ({@code Request.progress}).
+     *
+     * @param listener is given the newest of some twenty reports a second, and always the last one
+     * @return such options
+     */
+    public CallOptions withProgress(Consumer<StreamProgress> listener) {
+        return new CallOptions(timeout, traceparent, views, retry, key, Require.value("onProgress", listener));
     }
 }

@@ -22,6 +22,12 @@ public record Retry(int attempts, Duration backoff, boolean idempotent, double b
     /**
      * Checks all.
      *
+     * @param attempts in all, the first one included; 1 or more
+     * @param backoff pause before the second attempt; each further one is twice as long, up to 5 s, and varies by a fifth
+     * @param idempotent whether the service may run twice for one call: then what may have run is tried again too
+     * @param budget how much of an attempt each call that succeeds earns, so that retries never multiply the load of a node
+     *     that is in trouble: each that fails takes one of 10 away, and below 5 nothing is tried again; above 0 to 1, or 0 for
+     *     no such bound
      * @throws ConfigurationException for numbers out of these ranges
      */
     public Retry {

@@ -1,5 +1,6 @@
 package speed.internal.node;
 
+import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
@@ -13,18 +14,24 @@ import speed.Node;
 import speed.NodeInfo;
 import speed.Published;
 import speed.Service;
+import speed.Stream;
+import speed.errors.ConfigurationException;
 import speed.errors.NodeClosedException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
+import speed.internal.core.Family;
+import speed.internal.engine.call.Calls;
 import speed.internal.engine.remote.Peer;
 import speed.internal.topics.HostedTopic;
 import speed.internal.wire.Batch;
+import speed.internal.wire.Conversion;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Hosts;
 import speed.internal.wire.Require;
 import speed.options.CallOptions;
 import speed.options.SendOptions;
 import speed.options.ServiceOptions;
+import speed.options.StreamOptions;
 import speed.topics.Topic;
 
 /** What a program holds of a {@link Runtime}. Thread-safe. */
@@ -99,7 +106,10 @@ final class OpenNode implements Node {
     public Object call(String target, String service, Map<String, Object> arguments, CallOptions options) {
         checkOpen();
         checkCall(target, service, arguments);
-        Peer peer = peer(target, Require.value("options", options));
+        if (Require.value("options", options).onProgress() != null) {
+            return callWithProgress(target, service, arguments, options);
+        }
+        Peer peer = peer(target, options);
         Function<Duration, Object> attempt =
                 left -> peer.call(service, arguments, left, options.traceparent(), options.views());
         return options.retry() == null
@@ -113,11 +123,46 @@ final class OpenNode implements Node {
         try {
             checkOpen();
             checkCall(target, service, arguments);
-            return peer(target, Require.value("options", options))
-                    .submit(service, arguments, options.timeout(), options.traceparent());
+            if (Require.value("options", options).onProgress() != null) {
+                throw new ConfigurationException("submit tells no progress: use call, or stream");
+            }
+            return peer(target, options).submit(service, arguments, options.timeout(), options.traceparent());
         } catch (SpeedException failure) {
             return CompletableFuture.failedFuture(failure);
         }
+    }
+
+    private Object callWithProgress(String target, String service, Map<String, Object> arguments, CallOptions options) {
+        if (options.retry() != null) {
+            throw new ConfigurationException(
+                    "a call whose progress is wanted is not tried again: leave retry or onProgress");
+        }
+        Calls.Asked asked = asked(target, service, arguments, options.timeout(), options.traceparent());
+        return runtime.streams().call(asked, options.onProgress(), options.views());
+    }
+
+    @Override
+    public <T> Stream<T> stream(
+            String target, String service, Map<String, Object> arguments, Class<T> item, StreamOptions options) {
+        checkOpen();
+        checkCall(target, service, arguments);
+        Require.value("item", item);
+        Require.value("options", options);
+        Calls.Asked asked = asked(target, service, arguments, options.timeout(), options.traceparent());
+        return runtime.streams().stream(
+                asked,
+                options,
+                value -> Conversion.as(value, item, "BAD_PAYLOAD", "an item"),
+                item == ByteBuffer.class);
+    }
+
+    private static Calls.Asked asked(
+            String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent) {
+        if (Hosts.isRemote(target) || Family.isFamily(target)) {
+            throw new ConfigurationException(
+                    "'" + target + "' is no node of this host: streams and progress go to one");
+        }
+        return new Calls.Asked(target, service, arguments, timeout, traceparent, null);
     }
 
     private Peer peer(String target) {

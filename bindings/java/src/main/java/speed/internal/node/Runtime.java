@@ -16,6 +16,7 @@ import speed.internal.engine.Introspection;
 import speed.internal.engine.LogLimiter;
 import speed.internal.engine.MessageProtection;
 import speed.internal.engine.NodeState;
+import speed.internal.engine.call.CallStreams;
 import speed.internal.engine.call.Calls;
 import speed.internal.engine.call.Retries;
 import speed.internal.engine.deliver.DeadLetterBox;
@@ -115,10 +116,12 @@ public final class Runtime {
         MessageProtection messages = new MessageProtection(context.name(), context.options.security(), lines);
         DeadLetterBox letters = new DeadLetterBox(context);
         Failures failures = new Failures(context, pool, letters, lines);
+        Calls calls = new Calls(context, links, pool, futures);
         parts = new Parts(
                 context,
                 links,
-                new Calls(context, links, pool, futures),
+                calls,
+                new CallStreams(context, links, pool, calls),
                 serving,
                 new Delivery(context, pool, messages, failures, lines),
                 new Introspection(context, serving.services, pool),
@@ -215,6 +218,10 @@ public final class Runtime {
 
     public Calls calls() {
         return parts.calls();
+    }
+
+    CallStreams streams() {
+        return parts.streams();
     }
 
     Retries retries() {
