@@ -164,8 +164,13 @@ public record Request(
         return batch;
     }
 
-    /** The same call for other arguments: one row of a batch. */
-    Request withArguments(Map<String, Object> others) {
+    /**
+     * The same call with other arguments: for interceptors, and each row of a batch.
+     *
+     * @param others by name
+     * @return such a request
+     */
+    public Request withArguments(Map<String, Object> others) {
         return new Request(
                 service, others, caller, requestId, deadlineMs, traceparent, redelivered, cancellation, listener);
     }

@@ -45,6 +45,8 @@ public record StreamOptions(
      * @throws ConfigurationException for one that holds nothing, or too much to be counted
      */
     public StreamOptions {
+        timeout = timeout == null ? null : Require.timeout(timeout);
+        idleTimeout = idleTimeout == null ? null : Require.timeout(idleTimeout);
         if (windowItems < 1 || windowBytes < 1 || Math.max(windowItems, windowBytes) > StreamOffer.MAX_CREDIT) {
             throw new ConfigurationException(
                     "a window of " + windowItems + " items and " + windowBytes + " bytes cannot be used");
@@ -58,7 +60,7 @@ public record StreamOptions(
      * @return such options
      */
     public StreamOptions withTimeout(Duration newTimeout) {
-        Duration known = Require.timeout(newTimeout);
+        Duration known = Require.value("timeout", newTimeout);
         return new StreamOptions(known, idleTimeout, windowItems, windowBytes, items, onProgress, traceparent);
     }
 
@@ -69,8 +71,7 @@ public record StreamOptions(
      * @return such options
      */
     public StreamOptions withIdleTimeout(Duration newTimeout) {
-        Duration known = newTimeout == null ? null : Require.timeout(newTimeout);
-        return new StreamOptions(timeout, known, windowItems, windowBytes, items, onProgress, traceparent);
+        return new StreamOptions(timeout, newTimeout, windowItems, windowBytes, items, onProgress, traceparent);
     }
 
     /**

@@ -87,6 +87,7 @@ public final class ServiceTable {
     private static final Set<String> SCHEMAS = Set.of("parameters", "result");
 
     private final Map<String, Row> rows = new ConcurrentHashMap<>();
+    private volatile boolean hasBegun;
 
     /**
      * Adds a service.
@@ -104,6 +105,7 @@ public final class ServiceTable {
                 (described == null ? ServiceDescription.of("") : described).asMap(name, options.idempotent());
         told.put("streaming", service instanceof StreamService);
         Row row = new Row(service, policy, options, told);
+        hasBegun = true;
         if (rows.putIfAbsent(name, row) != null) {
             throw new ServiceExistsException("service '" + name + "' is already registered; unregister it first");
         }
@@ -138,6 +140,11 @@ public final class ServiceTable {
 
     private static int size(Map<String, Object> description) {
         return Values.encode(description, "description").length;
+    }
+
+    /** Whether a service was ever registered. */
+    public boolean hasBegun() {
+        return hasBegun;
     }
 
     /** Removes a service. */

@@ -20,6 +20,7 @@
  *
  * <ol>
  *   <li>{@code Node}'s and {@code Runtime}'s monitor: grants and subscriptions as the program changes them
+ *   <li>{@code Families}' monitor: who is there; that somebody watches begins under it
  *   <li>{@code Delivery}'s monitor: what the program takes
  *   <li>{@code Dispatch}'s monitor: whether there is a store of segments
  *   <li>{@code DeadLetterBox}'s monitor: the files of dead letters
@@ -32,7 +33,7 @@
  *   <li>{@code WorkerPool}'s monitor: the scheduler
  *   <li>monitors of {@code AcceptedRequest}, {@code GroupFlush}, {@code Batches}, {@code Ringer}, {@code Bell},
  *       {@code LogLimiter}, {@code Cancellation}, {@code LeastRecentlyUsed}, {@code NodeState},
- *       {@code StreamChannel}, {@code ItemSender}, {@code CallStream}, {@code Families}:
+ *       {@code StreamChannel}, {@code ItemSender}, {@code CallStream}:
  *       nothing is taken under them
  * </ol>
  */

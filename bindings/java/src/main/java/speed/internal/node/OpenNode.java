@@ -7,12 +7,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
-import java.util.function.Function;
 import speed.BatchHandler;
+import speed.CallRequest;
+import speed.Interceptor;
 import speed.Message;
 import speed.Node;
 import speed.NodeInfo;
 import speed.Published;
+import speed.Request;
 import speed.Service;
 import speed.Stream;
 import speed.errors.ConfigurationException;
@@ -20,6 +22,7 @@ import speed.errors.NodeClosedException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
 import speed.internal.core.Family;
+import speed.internal.core.Interceptors;
 import speed.internal.engine.call.Calls;
 import speed.internal.engine.remote.Peer;
 import speed.internal.topics.HostedTopic;
@@ -39,6 +42,7 @@ final class OpenNode implements Node {
     private static final long WAIT_NANOS = 10_000_000;
 
     private final Runtime runtime;
+    private final Interceptors<CallRequest> around = new Interceptors<>();
 
     OpenNode(Runtime runtime) {
         this.runtime = runtime;
@@ -105,16 +109,37 @@ final class OpenNode implements Node {
     @Override
     public Object call(String target, String service, Map<String, Object> arguments, CallOptions options) {
         checkOpen();
-        checkCall(target, service, arguments);
-        if (Require.value("options", options).onProgress() != null) {
-            return callWithProgress(target, service, arguments, options);
+        CallRequest request = new CallRequest(target, service, arguments, options);
+        if (options.retry() == null) {
+            return around.throughUnchecked(request, this::called);
         }
-        Peer peer = peer(target, options);
-        Function<Duration, Object> attempt =
-                left -> peer.call(service, arguments, left, options.traceparent(), options.views());
-        return options.retry() == null
-                ? attempt.apply(options.timeout())
-                : runtime.retries().repeated(target, options.timeout(), options.retry(), attempt);
+        if (options.onProgress() != null) {
+            throw new ConfigurationException(
+                    "a call whose progress is wanted is not tried again: leave retry or onProgress");
+        }
+        return runtime.retries()
+                .repeated(
+                        target,
+                        options.timeout(),
+                        options.retry(),
+                        left -> around.throughUnchecked(request.withOptions(options.withTimeout(left)), this::called));
+    }
+
+    /** One attempt, behind the interceptors. */
+    private Object called(CallRequest request) {
+        CallOptions options = request.options();
+        if (options.onProgress() != null) {
+            Calls.Asked asked = asked(
+                    request.target(), request.service(), request.arguments(), options.timeout(), options.traceparent());
+            return runtime.streams().call(asked, options.onProgress(), options.views());
+        }
+        return peer(request.target(), options)
+                .call(
+                        request.service(),
+                        request.arguments(),
+                        options.timeout(),
+                        options.traceparent(),
+                        options.views());
     }
 
     @Override
@@ -122,23 +147,33 @@ final class OpenNode implements Node {
             String target, String service, Map<String, Object> arguments, CallOptions options) {
         try {
             checkOpen();
-            checkCall(target, service, arguments);
-            if (Require.value("options", options).onProgress() != null) {
+            CallRequest request = new CallRequest(target, service, arguments, options);
+            if (options.onProgress() != null) {
                 throw new ConfigurationException("submit tells no progress: use call, or stream");
             }
-            return peer(target, options).submit(service, arguments, options.timeout(), options.traceparent());
+            return around.submitted(request, this::submitted);
         } catch (SpeedException failure) {
             return CompletableFuture.failedFuture(failure);
         }
     }
 
-    private Object callWithProgress(String target, String service, Map<String, Object> arguments, CallOptions options) {
-        if (options.retry() != null) {
-            throw new ConfigurationException(
-                    "a call whose progress is wanted is not tried again: leave retry or onProgress");
+    private CompletableFuture<Object> submitted(CallRequest request) {
+        CallOptions options = request.options();
+        return peer(request.target(), options)
+                .submit(request.service(), request.arguments(), options.timeout(), options.traceparent());
+    }
+
+    @Override
+    public void interceptCalls(Interceptor<CallRequest> interceptor) {
+        around.add(interceptor);
+    }
+
+    @Override
+    public void interceptServices(Interceptor<Request> interceptor) {
+        if (runtime.serving().services.hasBegun()) {
+            throw new ConfigurationException("a service is registered already: add interceptors of services before");
         }
-        Calls.Asked asked = asked(target, service, arguments, options.timeout(), options.traceparent());
-        return runtime.streams().call(asked, options.onProgress(), options.views());
+        runtime.serving().around.add(interceptor);
     }
 
     @Override

@@ -87,13 +87,16 @@ final class CallStream<T> extends ItemReader<T> implements Stream<T> {
         leave(named(new CallWithdrawnException("the stream was closed here", StreamChannel.RUNNING)));
     }
 
-    private synchronized void leave(SpeedException why) {
-        if (!hasEnded) {
+    private void leave(SpeedException why) {
+        synchronized (this) {
+            if (hasEnded) {
+                return;
+            }
             hasEnded = true;
             closed = why;
-            call.withdraw();
-            channel.close();
         }
+        call.withdraw();
+        channel.close();
     }
 
     @Override

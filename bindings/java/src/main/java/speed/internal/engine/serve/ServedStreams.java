@@ -5,6 +5,7 @@ import java.util.function.Function;
 import speed.Request;
 import speed.Response;
 import speed.errors.SpeedException;
+import speed.internal.core.Interceptors;
 import speed.internal.core.ServiceTable;
 import speed.internal.core.StreamCredit;
 import speed.internal.core.StreamWindow;
@@ -23,12 +24,14 @@ final class ServedStreams {
     private final Context context;
     private final WorkerPool pool;
     private final Answers answers;
+    private final Interceptors<Request> around;
     private final Streams open = new Streams();
 
-    ServedStreams(Context context, WorkerPool pool, Answers answers) {
+    ServedStreams(Context context, WorkerPool pool, Answers answers, Interceptors<Request> around) {
         this.context = context;
         this.pool = pool;
         this.answers = answers;
+        this.around = around;
     }
 
     /** A STREAM envelope of a caller; false if nobody waits for it. */
@@ -48,7 +51,8 @@ final class ServedStreams {
         accepted.cancellation.onCancel(channel::close);
         try {
             Request heard = offer.progress() ? request.heardBy(channel::report) : request;
-            return ServiceTable.invoke(one -> serve(channel, found, one), heard, failed);
+            return ServiceTable.invoke(
+                    one -> around.through(one, through -> serve(channel, found, through)), heard, failed);
         } finally {
             open.remove(accepted.source(), channel.requestId);
             channel.close();

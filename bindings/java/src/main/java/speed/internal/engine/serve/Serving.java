@@ -10,6 +10,7 @@ import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 import speed.internal.core.CallErrors;
 import speed.internal.core.Counters;
+import speed.internal.core.Interceptors;
 import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.Log;
 import speed.internal.core.Scheduler;
@@ -44,6 +45,9 @@ public final class Serving {
     /** The services that this node offers. */
     public final ServiceTable services = new ServiceTable();
 
+    /** What stands around them. */
+    public final Interceptors<Request> around = new Interceptors<>();
+
     private final Context context;
     private final WorkerPool pool;
     private final Answers answers;
@@ -53,7 +57,7 @@ public final class Serving {
         this.context = context;
         this.pool = pool;
         this.answers = answers;
-        streams = new ServedStreams(context, pool, answers);
+        streams = new ServedStreams(context, pool, answers, around);
     }
 
     /** A STREAM envelope of a caller; false if nobody waits for it. */
@@ -372,7 +376,7 @@ public final class Serving {
         Trace.under(
                 head.traceparent(),
                 () -> response[0] = head.stream() == null
-                        ? ServiceTable.invoke(found::invoke, request, failed)
+                        ? ServiceTable.invoke(one -> around.through(one, found::invoke), request, failed)
                         : streams.run(accepted, found, request, failed));
         long took = System.nanoTime() - began;
         String error = response[0].errorCode();
