@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from speed.node.client import named
     from speed.node.consumer import Consumer, TopicMessage
     from speed.node.node import Node
-    from speed.node.streaming import Stream
+    from speed.node.streaming import ProgressBar, Stream
     from speed.node.topic import Reader, Topic
     from speed.wire.column import Column
     from speed.wire.entry import Entry
@@ -83,6 +83,7 @@ __version__ = "0.1.0"
 _LATER = {
     "Node": "speed.node.node",
     "Progress": "speed.wire.spc",
+    "ProgressBar": "speed.node.streaming",
     "Stream": "speed.node.streaming",
     "CallRequest": "speed.engine.options",
     "Retry": "speed.engine.options",
@@ -180,6 +181,7 @@ __all__ = [
     "NotAcknowledgedError",
     "PayloadTooLargeError",
     "Progress",
+    "ProgressBar",
     "PublishOptions",
     "Published",
     "Reader",

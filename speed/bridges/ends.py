@@ -34,7 +34,7 @@ from speed.bridges.bridge import (
     Load,
 )
 from speed.core.log import logger
-from speed.engine.message import publish_to
+from speed.engine.message import Turns, publish_to
 from speed.errors import InvalidNameError, JournalExpiredError, JournalReplacedError, StorageError, WireError
 from speed.fs.keyfile import KeySource
 from speed.fs.open import open_directory, owners_of, read_small, replace_file
@@ -471,6 +471,7 @@ class EventSink:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._turns = Turns()
 
     def is_loop(self, load: Load) -> bool:
         """The hop of its topic tells."""
@@ -494,7 +495,7 @@ class EventSink:
         def send(name: str, until: float) -> None:
             self._node.forward(name, messages, event=True, timeout=max(0.0, until - monotonic()))
 
-        publish_to(self._node.nodes(), topic, self._node.name, send, PUBLISH_SECONDS, waits=True)
+        publish_to(self._node.nodes(), topic, self._node.name, send, PUBLISH_SECONDS, self._turns, waits=True)
 
     def check(self) -> None:
         """The root is this process's own."""

@@ -122,6 +122,7 @@ def _described(entry: Entry) -> dict[str, Any]:
         "allow": list(entry.allow),
         "deny": list(entry.deny),
         "subscriptions": list(entry.subscriptions),
+        "shared": list(entry.shared),
         "language": entry.language,
         "version": entry.version,
     }

@@ -73,11 +73,6 @@ def echo(text: str, *, error: bool = False) -> None:
     _write(harmless(text), error)
 
 
-def echo_over(text: str, *, is_last: bool) -> None:
-    """A line on stderr that the next one is written over, such as a bar."""
-    click.echo(f"\r{harmless(text)}", file=sys.stderr, nl=is_last)
-
-
 def echo_json(value: Any, *, error: bool = False) -> None:
     """One line for programs."""
     echo_json_text(as_json(value), error=error)

@@ -24,7 +24,6 @@ from speed.cli.options import (
     declared_arguments,
     echo,
     echo_json,
-    echo_over,
     encryption_option,
     node_options,
     parse_arguments,
@@ -38,7 +37,7 @@ from speed.cli.options import (
 from speed.errors import InvalidArgumentsError
 
 if TYPE_CHECKING:
-    from speed import Message, Progress, SchemaRegistry, Topic, TopicMessage
+    from speed import Message, SchemaRegistry, Topic, TopicMessage
 
 
 # ``speed call``, ``send``, ``listen``, ``publish`` and ``subscribe``.
@@ -75,11 +74,14 @@ def call_command(
     Where it declares nothing, a VALUE that is JSON is taken as JSON (5, true, [1, 2], "5"), anything else as text; text
     that looks like JSON needs quotes of its own, and the shell's around them: 'name="5"'.
     """
+    from speed.node.streaming import ProgressBar
+
     values = _json_object(file) if file else {}
     parsed = parse_arguments(arguments)
     with settings.node() as own:
         values |= parsed | declared_arguments(own, node, service, arguments, timeout)
-        show = _show_progress if (sys.stderr.isatty() if progress is None else progress) else None
+        shows = sys.stderr.isatty() if progress is None else progress
+        show = ProgressBar(file=sys.stderr) if shows else None
         try:
             if streams:
                 for item in own.stream(node, service, values, idle_timeout=timeout, on_progress=show):
@@ -90,15 +92,6 @@ def call_command(
             error.args = (f"{error}{_how_to_quote(error, arguments)}",)
             raise
     print_value(result, settings.as_json)
-
-
-def _show_progress(progress: Progress) -> None:
-    """One line that is written anew; a note of another node is shown as text only."""
-    done, total, note = progress
-    share = min(1.0, done / total) if total else None
-    bar = f"{done:g}" if share is None else f"[{'#' * int(share * 30):30}] {share:4.0%}"
-    is_over = share is not None and share >= 1
-    echo_over(f"{bar} {note[:40]:40}", is_last=is_over)
 
 
 def _how_to_quote(error: InvalidArgumentsError, words: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from speed.core.access import granted
 from speed.core.log import logger
@@ -17,7 +17,7 @@ from speed.message.view import MessageView
 from speed.wire import lazily
 from speed.wire.entry import Entry
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.names import matches
+from speed.wire.names import family_of, matches
 from speed.wire.seal import random_bytes
 from speed.wire.value import BATCH_TYPE
 
@@ -212,52 +212,126 @@ Send = Callable[[str, float], object]
 """Sends the event to one node, waiting for room until a time (monotonic seconds)."""
 
 
-def subscribers(entries: Iterable[Entry], topic: str, publisher: str) -> tuple[list[str], list[str]]:
-    """Nodes that subscribe to ``topic``: those that allow the publisher, and those that do not."""
-    allowed: list[str] = []
-    denied: list[str] = []
+class Subscribers(NamedTuple):
+    """Who subscribes to a topic."""
+
+    each: list[str]
+    """Nodes that get each event."""
+    shared: dict[str, list[str]]
+    """Of a family those nodes of which one does (S-42)."""
+    denied: list[str]
+    """Nodes that do not allow the publisher, unless another one of their family does."""
+
+
+def subscribers(entries: Iterable[Entry], topic: str, publisher: str) -> Subscribers:
+    """Who subscribes to ``topic``, as the entries say."""
+    found = Subscribers([], {}, [])
+    passed_by: dict[str, str] = {}
     for entry in entries:
         if entry.name == publisher or entry.status == "leaving":
             continue
-        if any(matches(pattern, topic) for pattern in entry.subscriptions):
-            if granted(entry, publisher):
-                allowed.append(entry.name)
-            elif entry.status == "online":  # one that is starting has not said yet whom it allows
-                denied.append(entry.name)
-    return allowed, denied
+        covering = [pattern for pattern in entry.subscriptions if matches(pattern, topic)]
+        if not covering:
+            continue
+        family = family_of(entry.name) if all(pattern in entry.shared for pattern in covering) else ""
+        if not granted(entry, publisher):
+            if entry.status == "online":  # one that is starting has not said yet whom it allows
+                passed_by[entry.name] = family
+        elif family:
+            found.shared.setdefault(family, []).append(entry.name)
+        else:
+            found.each.append(entry.name)
+    found.denied.extend(name for name, family in passed_by.items() if family not in found.shared)
+    return found
+
+
+class Turns:
+    """Who of each family got the last event that its nodes share, of one publisher. Thread-safe: steps of a dict."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+
+    def order(self, family: str, able: Iterable[str]) -> list[str]:
+        """Those of ``able`` behind the last one by name, then the others."""
+        last = self._last.get(family, "")
+        return sorted(able, key=lambda name: (name <= last, name))
+
+    def took(self, family: str, name: str) -> None:
+        if len(self._last) >= _MAX_FAMILIES and family not in self._last:
+            self._last.clear()  # they begin anew
+        self._last[family] = name
+
+
+_MAX_FAMILIES = 1024
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.05
 
 
 def publish_to(
-    entries: Iterable[Entry], topic: str, publisher: str, send: Send, timeout_seconds: float, *, waits: bool
+    entries: Iterable[Entry],
+    topic: str,
+    publisher: str,
+    send: Send,
+    timeout_seconds: float,
+    turns: Turns,
+    *,
+    waits: bool,
 ) -> Published:
     """Send to all; who is full comes last, and is left out unless ``waits``."""
+    found = subscribers(entries, topic, publisher)
+    sending = _Sending(topic, send, turns, dict.fromkeys(found.denied, AccessDeniedError.code))
+    waiting = [("", [name]) for name in found.each]
+    waiting += [(family, turns.order(family, able)) for family, able in found.shared.items()]
     deadline = monotonic() + timeout_seconds
-    allowed, denied = subscribers(entries, topic, publisher)
-    failed = dict.fromkeys(denied, AccessDeniedError.code)
-    delivered: list[str] = []
-    full: list[str] = []
-
-    def try_to_send(name: str, until: float) -> None:
-        try:
-            send(name, until)
-        except InboxFullError:
-            full.append(name)
-        except SpeedError as error:
-            failed[name] = error.code
-            log.warning("an event of %s did not reach %s: %s", topic, name, error)
-        else:
-            delivered.append(name)
-
-    for name in allowed:
-        try_to_send(name, monotonic())
+    waiting = [one for one in waiting if not sending.is_settled(*one, monotonic())]
     if waits:
-        retried, full = full, []
-        for name in retried:
-            try_to_send(name, deadline)
-    for name in full:
-        failed[name] = InboxFullError.code
-        log.warning("an event of %s did not reach %s: its inbox is full", topic, name)
-    return Published(delivered, failed)
+        waiting = [one for one in waiting if not sending.is_settled_by(*one, deadline)]
+    for _, names in waiting:
+        sending.fail(names, InboxFullError("its inbox is full"))
+    return Published(sending.delivered, sending.failed)
+
+
+class _Sending:
+    """One event on its way: who got it, and who did not."""
+
+    def __init__(self, topic: str, send: Send, turns: Turns, failed: dict[str, str]) -> None:
+        self._topic, self._send, self._turns = topic, send, turns
+        self.delivered: list[str] = []
+        self.failed = failed
+
+    def is_settled(self, family: str, able: list[str], until: float) -> bool:
+        """Whether one of ``able`` got it, or none can. Who had no room is left in ``able``."""
+        errors: dict[str, SpeedError] = {}
+        for name in tuple(able):
+            try:
+                self._send(name, until)
+            except InboxFullError:
+                continue
+            except SpeedError as error:
+                errors[name] = error
+                able.remove(name)
+            else:
+                self.delivered.append(name)
+                if family:
+                    self._turns.took(family, name)
+                return True
+        if not able:
+            for name, why in errors.items():
+                self.fail([name], why)
+        return not able
+
+    def is_settled_by(self, family: str, able: list[str], deadline: float) -> bool:
+        """The same until ``deadline``: of several, whichever has room first gets it."""
+        pause = _FIRST_PAUSE_SECONDS
+        while len(able) > 1 and (now := monotonic()) + pause < deadline:
+            if self.is_settled(family, able, now + pause):
+                return True
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        return self.is_settled(family, able, deadline)
+
+    def fail(self, names: Iterable[str], error: SpeedError) -> None:
+        for name in names:
+            self.failed[name] = error.code
+            log.warning("an event of %s did not reach %s: %s", self._topic, name, error)
 
 
 def described(options: Mapping[str, Any], name: str, namespace: str) -> dict[str, Any]:

@@ -284,11 +284,12 @@ class NativeEngine:
     def on_message(self, handler: Handler) -> None:
         self._engine.on_message(_handling(handler))
 
-    def subscribe(self, pattern: str, handler: Handler) -> None:
-        self._engine.subscribe(names.check_topic_pattern(pattern), _handling(handler))
+    def subscribe(self, pattern: str, handler: Handler, shared: bool) -> None:
+        self._engine.subscribe(names.check_topic_pattern(pattern), _handling(handler), shared)
 
-    def on_batch(self, patterns: tuple[str, ...], handler: BatchHandler) -> None:
-        self._engine.on_batch([names.check_topic_pattern(pattern) for pattern in patterns], _handling_batches(handler))
+    def on_batch(self, patterns: tuple[str, ...], handler: BatchHandler, shared: bool) -> None:
+        topics = [names.check_topic_pattern(pattern) for pattern in patterns]
+        self._engine.on_batch(topics, _handling_batches(handler), shared)
 
     def receive(self, timeout: float | None) -> Message | None:
 

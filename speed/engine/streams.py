@@ -22,6 +22,8 @@ from speed.engine import threads
 from speed.engine.event_loop import AsyncItems, EventLoop
 from speed.errors import (
     CallWithdrawnError,
+    Execution,
+    ExecutionFailedError,
     InternalError,
     InvalidArgumentsError,
     PayloadTooLargeError,
@@ -183,8 +185,9 @@ class ItemWriter:
     A thread of its own sends what was given since it sent last. A producer that is quicker sends full envelopes itself.
     """
 
-    def __init__(self, channel: StreamChannel) -> None:
-        self._channel = channel
+    def __init__(self, channel: StreamChannel, on_error: Callable[[BaseException], None] | None = None) -> None:
+        """``on_error`` hears what kept the thread from sending, before the channel is closed."""
+        self._channel, self._on_error = channel, on_error
         self._changed = threading.Condition(threads.lock("stream"))
         self._sending = threads.lock("sending")
         """Held while items are taken and written, so that they keep their order."""
@@ -264,6 +267,8 @@ class ItemWriter:
                 self._flush()
         except BaseException as error:
             self._error = error
+            if self._on_error is not None:
+                self._on_error(error)
             self._channel.close()
 
     def _has_items(self) -> bool:
@@ -279,8 +284,15 @@ class ItemWriter:
             with self._changed:
                 packed, self._packed, self._size = self._packed, [], 0
             if packed or last:
-                self._channel.write(spc.encode_items(self._channel.request_id, self._number, packed, last=last))
-                self._number += len(packed)
+                self._write(packed, last)
+
+    def _write(self, packed: list[bytes], last: bool) -> None:
+        try:
+            self._channel.write(spc.encode_items(self._channel.request_id, self._number, packed, last=last))
+        except SpeedError as error:
+            error.execution = Execution.MAY_HAVE_RUN  # whoever gave credit had begun
+            raise
+        self._number += len(packed)
 
 
 # Services that give or take items.
@@ -414,6 +426,7 @@ def _checked(hint: Hint) -> Callable[[Any], Any] | None:
         try:
             return hint.take(item)
         except Misfit as misfit:
-            raise InvalidArgumentsError(misfit.text("an item")) from None
+            # The service has begun: what it did with the items before is done.
+            raise ExecutionFailedError(misfit.text("an item"), {"exception": InvalidArgumentsError.__name__}) from None
 
     return read

@@ -17,7 +17,7 @@ from speed.engine.interceptors import InterceptedFuture, Interceptors, checked, 
 from speed.engine.options import Attempts, CallRequest, Retry, RetryBudget
 from speed.engine.workers import place_given_up
 from speed.errors import AccessDeniedError, ConfigurationError, SpeedError, UnknownNodeError
-from speed.node.streaming import StreamVerbs
+from speed.node.streaming import StreamVerbs, name_callee
 from speed.wire import lazily
 from speed.wire.names import is_family
 
@@ -32,16 +32,9 @@ if TYPE_CHECKING:
 InterceptorFunction = TypeVar("InterceptorFunction", bound=Callable[..., Any])
 
 
-def _tell_callee(error: SpeedError, target: str, service: str) -> None:
-    """Have the error of a call name whom it was made to: of a family the member, where there was one."""
-    if error.node is None or not is_family(target):
-        error.node = target
-    error.service = service
-
-
 def _as_declared(error: SpeedError, request: CallRequest) -> SpeedError:
     """The error of a call, which says where it comes from, as the class that the program declares for it."""
-    _tell_callee(error, request.target, request.service)
+    name_callee(error, request.target, request.service)
     return as_declared(error)
 
 
@@ -100,7 +93,7 @@ class CallVerbs(StreamVerbs):
         toward = self._toward(target, key)
         try:
             if on_progress is not None:
-                call = partial(self._call_with_progress, on_progress, retry=retry)
+                call = partial(self._call_with_progress, on_progress, retry=retry, key=key)
                 return self._around(call)(request)
             if retry is None:
                 return self._around(toward.call)(request)
@@ -171,7 +164,7 @@ class CallVerbs(StreamVerbs):
                 return InterceptedFuture(self._around_calls, submit, request)
             return submit(request)
         except SpeedError as error:
-            _tell_callee(error, target, service)
+            name_callee(error, target, service)
             raise
 
     def ping(self, target: str, *, timeout: float = 5.0) -> float:

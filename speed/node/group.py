@@ -20,6 +20,7 @@ from speed.core.calls import Member, candidates, choose, difference, member_of, 
 from speed.core.log import logger
 from speed.engine.futures import CallFuture
 from speed.engine.options import CallRequest, SendRequest
+from speed.engine.streams import CallChannel, Reserved, Taken, TakenKind
 from speed.engine.tracing import current_trace
 from speed.engine.workers import place_given_up
 from speed.errors import (
@@ -35,6 +36,7 @@ from speed.wire.names import check_grant
 
 if TYPE_CHECKING:
     from speed.engine import Engine
+    from speed.wire.spc import StreamOffer
 
 Result = TypeVar("Result")
 log = logger(__name__)
@@ -125,18 +127,25 @@ class Families:
 
         Raises UnknownNodeError, and AccessDeniedError where those that are there do not allow this node.
         """
-        able = self.able(family)
+        rest = self._untried(family, tried)
+        if not rest:
+            self.live.read()  # one may have joined just now
+            rest = self._untried(family, tried)
+        if not rest:
+            raise self.nobody(family)
         with self._lock:
-            rest = [name for name, one in able.items() if one not in tried and not self._has_left(one)]
-            if not rest:
-                raise self.nobody(family)
-            last = self._last.get(family) or choice(rest)  # so that callers do not all begin with one
-            name = choose(rest, self._under_way, last, key)
+            last = self._last.get(family) or choice([*rest])  # so that callers do not all begin with one
+            name = choose([*rest], self._under_way, last, key)
             if key is None:
                 self._last[family] = name
             self._under_way[name] += 1
-        tried.add(able[name])
+        tried.add(rest[name])
         return name
+
+    def _untried(self, family: str, tried: set[Member]) -> dict[str, Member]:
+        able = self.able(family)
+        with self._lock:
+            return {name: one for name, one in able.items() if one not in tried and not self._has_left(one)}
 
     def ended(self, name: str) -> None:
         """A call of that member ended."""
@@ -257,6 +266,11 @@ class Family:
         future = GroupFuture(self._families, self._walk(), request)
         future.begin()
         return future
+
+    def open_stream(self, request: CallRequest, offer: StreamOffer) -> FamilyChannel:
+        channel = FamilyChannel(self._families, self._walk(), request, offer)
+        channel.begin()
+        return channel
 
     def ping(self, target: str, timeout: float) -> float:
         return self._question(timeout, self._engine.ping)
@@ -444,3 +458,121 @@ class GroupFuture(CallFuture):
     def _end(self, error: BaseException) -> None:
         self._callee = getattr(error, "node", None) or self._request.target, self._request.service
         self.settle(error if isinstance(error, SpeedError) else ConfigurationError(str(error)))
+
+
+class FamilyChannel:
+    """The channel of a stream that goes from member to member until one begins it: nothing went over it before.
+
+    One thread reads it and another one may write to it; whichever finds that a member began nothing asks the next one.
+    """
+
+    wants_items: bool
+    sends_items: bool
+    wants_progress: bool
+
+    def __init__(self, families: Families, walk: Walk, request: CallRequest, offer: StreamOffer) -> None:
+        self._families, self._walk, self._request, self._offer = families, walk, request, offer
+        self._until = monotonic() + request.timeout
+        self._turn = threading.RLock()
+        self._channel: CallChannel
+        self._name = ""
+        self._is_counted = False
+        """That member has one more call under way."""
+        self._is_closed = self._is_over = False
+        self._result: Any = None
+        self._error: SpeedError | None = None
+
+    def begin(self) -> None:
+        """Ask the next member. Raises what no other one could change."""
+        while True:
+            name = self._walk.take()
+            request = self._request._replace(target=name, timeout=max(0.0, self._until - monotonic()))
+            try:
+                channel = self._families.engine.open_stream(request, self._offer)
+            except SpeedError as error:
+                self._families.ended(name)
+                self._walk.failed(error, name)
+            except BaseException:
+                self._families.ended(name)
+                raise
+            else:
+                break
+        self._channel, self._name, self._is_counted = channel, name, True
+        self.wants_items, self.sends_items = channel.wants_items, channel.sends_items
+        self.wants_progress = channel.wants_progress
+        if self._is_closed:
+            self.withdraw()
+            self.close()
+
+    @property
+    def request_id(self) -> str:
+        return self._channel.request_id
+
+    @property
+    def broken(self) -> str:
+        return self._channel.broken
+
+    def take(self, timeout: float) -> Taken:
+        channel = self._channel
+        taken = channel.take(timeout)
+        return _NOTHING if taken[0] == TakenKind.OVER and self._goes_on(channel) else taken
+
+    def reserve(self, size: int, timeout: float) -> int:
+        channel = self._channel
+        reserved = channel.reserve(size, timeout)
+        return Reserved.NOTHING if reserved == Reserved.OVER and self._goes_on(channel) else reserved
+
+    def process(self, items: int, size: int) -> None:
+        self._channel.process(items, size)
+
+    def open(self) -> None:
+        self._channel.open()
+
+    def write(self, payload: bytes) -> None:
+        self._channel.write(payload)
+
+    def report(self, done: float, total: float | None, note: str) -> None:
+        self._channel.report(done, total, note)
+
+    def withdraw(self) -> None:
+        self._is_closed = True
+        self._channel.withdraw()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._channel.close()
+        self._release()
+
+    def outcome(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def _goes_on(self, ended: CallChannel) -> bool:
+        """Whether another member was asked, since the one of ``ended`` began nothing."""
+        with self._turn:
+            if self._channel is not ended:
+                return True  # the other thread asked
+            if self._is_over or self._is_closed or ended.broken:
+                return False
+            self._release()
+            try:
+                try:
+                    self._result = ended.outcome()
+                except SpeedError as error:
+                    self._walk.failed(error, self._name)
+                    self.begin()
+                    return True
+            except SpeedError as final:
+                self._error = final
+            self._is_over = True
+            return False
+
+    def _release(self) -> None:
+        with self._turn:
+            is_counted, self._is_counted = self._is_counted, False
+        if is_counted:
+            self._families.ended(self._name)
+
+
+_NOTHING: Taken = (TakenKind.NOTHING, None, 0, 0)

@@ -16,7 +16,7 @@ import speed.errors
 from speed.core.calls import checked_answer, execution_of, own_code
 from speed.core.log import logger
 from speed.engine import Engine
-from speed.engine.message import Message, Published, is_large, publish_to
+from speed.engine.message import Message, Published, Turns, is_large, publish_to
 from speed.engine.options import MESSAGE_OPTIONS, CallRequest, SendRequest
 from speed.engine.tracing import current_trace
 from speed.errors import (
@@ -265,6 +265,7 @@ class Protected(Opening):
         settings = MessageSecurity() if security is None else security
         self.protects = settings.protects
         self._name = name
+        self._turns = Turns()
         self._namespace = namespace
         self._guard = Guard(settings, name, partial(self._limiter.warn, log, seconds=WARN_SECONDS))
 
@@ -282,7 +283,7 @@ class Protected(Opening):
         def send(name: str, deadline: float) -> None:
             self._engine.forward(name, (data,), True, False, max(0.0, deadline - monotonic()))
 
-        return publish_to(self._engine.nodes(), topic, self._name, send, timeout, waits=on_full == "wait")
+        return publish_to(self._engine.nodes(), topic, self._name, send, timeout, self._turns, waits=on_full == "wait")
 
     def end(self) -> None:
         """The node is closed: what was counted is written."""

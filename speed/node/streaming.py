@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import monotonic
-from typing import Any, final
+from typing import Any, TextIO, final
 
 from speed.core.hints import by_name, in_seconds, several, text
 from speed.core.services import as_declared, result_reader
@@ -27,7 +29,15 @@ from speed.errors import (
 from speed.wire.limits import STREAM_BYTES, STREAM_ITEMS
 from speed.wire.names import is_family
 from speed.wire.spc import MAX_CREDIT, Progress, StreamOffer
+from speed.wire.text import harmless
 from speed.wire.value import as_views
+
+
+def name_callee(error: SpeedError, target: str, service: str) -> None:
+    """Have the error of a call name whom it was made to: of a family the member, where there was one."""
+    if error.node is None or not is_family(target):
+        error.node = target
+    error.service = service
 
 
 @final
@@ -133,7 +143,7 @@ class Stream(ItemReader):
         self.result = self._call.outcome()
 
     def _named(self, error: SpeedError) -> SpeedError:
-        error.node, error.service = self._callee
+        name_callee(error, *self._callee)
         if error.execution is None:
             error.execution = Execution.MAY_HAVE_RUN
         return error
@@ -148,18 +158,22 @@ class _Sender(threading.Thread):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        writer = ItemWriter(self._channel)
+        writer = ItemWriter(self._channel, self._fail)
         try:
             with ProgramsCode():
                 self._send_all(writer)
         except CallWithdrawnError:
             pass  # the call has ended: who reads it hears why
         except BaseException as error:  # of the program's own iterable, an exit among them
-            self.error = error
-            self._channel.withdraw()
+            self._fail(error)
             self._channel.close()
         finally:
             writer.stop()
+
+    def _fail(self, error: BaseException) -> None:
+        """Before the channel is closed: who reads it looks for the reason then."""
+        self.error = self.error or error
+        self._channel.withdraw()
 
     def _send_all(self, writer: ItemWriter) -> None:
         iterator = iter(self._items)
@@ -175,6 +189,70 @@ class _Sender(threading.Thread):
                 close()
 
 
+@final
+class ProgressBar:
+    """Shows how far a call is: ``node.call("billing", "close_month", on_progress=speed.ProgressBar())``.
+
+    In a notebook it is a bar below the cell, on a terminal a line of stderr, elsewhere nothing. One is for one call.
+    """
+
+    def __init__(self, label: str = "", file: TextIO | None = None) -> None:
+        """``label`` stands before the bar. With ``file`` lines go there, whatever it is."""
+        self._label, self._file = label, file
+        self._cell: Any = None
+
+    def __call__(self, progress: Progress) -> None:
+        display = None if self._file is not None else _notebook_display()
+        if display is not None:
+            self._show_in_cell(display, progress)
+        elif self._file is not None or sys.stderr.isatty():
+            self._write(self._file or sys.stderr, progress)
+
+    def _write(self, file: TextIO, progress: Progress) -> None:
+        """What another node wrote is shown as text only."""
+        share, note = _share(progress), progress.note
+        bar = f"{progress.done:g}" if share is None else f"[{'#' * int(share * 30):30}] {share:4.0%}"
+        line = harmless(" ".join(filter(None, (self._label, bar, f"{note[:40]:40}"))))
+        file.write(f"\r{line}" + "\n" * (share == 1))
+        file.flush()
+
+    def _show_in_cell(self, display: Callable[..., Any], progress: Progress) -> None:
+        bar = _Markup(self._label, progress)
+        if self._cell is None:
+            self._cell = display(bar, display_id=True)
+        else:
+            self._cell.update(bar)
+
+
+class _Markup:
+    """A bar as notebooks and plain consoles show it."""
+
+    def __init__(self, label: str, progress: Progress) -> None:
+        self._label, self._progress = label, progress
+
+    def _repr_html_(self) -> str:
+        done, total, note = self._progress
+        limits = f' value="{done:g}" max="{total:g}"' if total else ""
+        return f"{html.escape(self._label)} <progress{limits}></progress> {html.escape(harmless(note))}"
+
+    def __repr__(self) -> str:
+        share = _share(self._progress)
+        return f"{self._label} {self._progress.done:g}" if share is None else f"{self._label} {share:.0%}"
+
+
+def _share(progress: Progress) -> float | None:
+    return min(1.0, progress.done / progress.total) if progress.total else None
+
+
+def _notebook_display() -> Callable[..., Any] | None:
+    """What shows an object below a cell; None where this process is no kernel of a notebook."""
+    shell = sys.modules.get("IPython")
+    if shell is None or not hasattr(shell.get_ipython(), "kernel"):
+        return None
+    shown: Callable[..., Any] = shell.display.display
+    return shown
+
+
 STREAM_SECONDS = 10.0 * 365 * 24 * 3600
 """The deadline of a stream that has none: of two nodes one will have ended."""
 
@@ -184,19 +262,24 @@ class StreamVerbs:
 
     _engine: Engine
 
-    def _call_with_progress(self, on_progress: Callable[[Progress], object], request: CallRequest, retry: Any) -> Any:
+    def _toward(self, target: Any, key: str | None = None) -> Any:
+        raise NotImplementedError
+
+    def _call_with_progress(
+        self, on_progress: Callable[[Progress], object], request: CallRequest, retry: Any, key: str | None
+    ) -> Any:
         if retry is not None:
             raise ConfigurationError("a call whose progress is wanted is not tried again: leave retry or on_progress")
         offer, unread = StreamOffer(progress=True), request._replace(read=None)
-        with self._stream(unread, offer, idle=None, on_progress=on_progress) as stream:
+        with self._stream(unread, offer, key, idle=None, on_progress=on_progress) as stream:
             result = stream.wait()
         result = as_views(result) if request.views else result
         return result if request.read is None else request.read(result)
 
-    def _stream(self, request: CallRequest, offer: StreamOffer, **how: Any) -> Stream:
-        if "@" in request.target or is_family(request.target):
+    def _stream(self, request: CallRequest, offer: StreamOffer, key: str | None, **how: Any) -> Stream:
+        if "@" in request.target:
             raise ConfigurationError(f"{request.target!r} is no node of this host: streams and progress go to one")
-        channel = self._engine.open_stream(request, offer)
+        channel: CallChannel = self._toward(request.target, key).open_stream(request, offer)
         return Stream(channel, callee=(request.target, request.service), read=request.read, views=request.views, **how)
 
     def stream(
@@ -214,6 +297,7 @@ class StreamVerbs:
         on_progress: Callable[[Progress], object] | None = None,
         window_items: int = STREAM_ITEMS,
         window_bytes: int = STREAM_BYTES,
+        key: str | None = None,
     ) -> Stream:
         """Call a service that gives many items, takes many (``items``), or both; returns what iterates over them::
 
@@ -224,7 +308,8 @@ class StreamVerbs:
         gives no items: it returns the result. ``timeout`` in seconds is the deadline of the whole call on both sides,
         ``idle_timeout`` how long the next item is waited for; None is no such limit. With ``returns`` each item is read
         as that type. Of what was not read yet at most ``window_items``, and little more than ``window_bytes``, are held
-        here; the service waits then. Raises as ``call`` does, and so does asking for the next item.
+        here; the service waits then. ``key`` is as in ``call``. Raises as ``call`` does, and so does asking for the
+        next item.
         """
         target, service = text("node", target), text("service", service)
         read = None if returns is None else result_reader(returns, "an item")
@@ -236,9 +321,9 @@ class StreamVerbs:
         idle = None if idle_timeout is None else in_seconds(idle_timeout)
         iterator = None if items is None else iter(several("items", items))
         try:
-            stream = self._stream(request, offer, idle=idle, on_progress=on_progress)
+            stream = self._stream(request, offer, key, idle=idle, on_progress=on_progress)
         except SpeedError as error:
-            error.node, error.service = target, service
+            name_callee(error, target, service)
             raise
         if iterator is not None:
             stream.send(iterator)

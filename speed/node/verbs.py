@@ -328,24 +328,32 @@ class Verbs(CallVerbs):
                 yield message
 
     @overload
-    def subscribe(self, pattern: str, type_or_handler: Callable[[Message], object]) -> Callable[[Message], object]: ...
+    def subscribe(
+        self, pattern: str, type_or_handler: Callable[[Message], object], *, shared: bool = ...
+    ) -> Callable[[Message], object]: ...
     @overload
-    def subscribe(self, pattern: str, type_or_handler: Any, handler: HandlerFunction) -> HandlerFunction: ...
+    def subscribe(
+        self, pattern: str, type_or_handler: Any, handler: HandlerFunction, *, shared: bool = ...
+    ) -> HandlerFunction: ...
     @overload
-    def subscribe(self, pattern: str, type_or_handler: Any = None) -> Callable[[HandlerFunction], HandlerFunction]: ...
-    def subscribe(self, pattern: str, type_or_handler: Any = None, handler: Any = None) -> Any:
+    def subscribe(
+        self, pattern: str, type_or_handler: Any = None, *, shared: bool = ...
+    ) -> Callable[[HandlerFunction], HandlerFunction]: ...
+    def subscribe(self, pattern: str, type_or_handler: Any = None, handler: Any = None, *, shared: bool = False) -> Any:
         """Handle events whose topic matches ``pattern`` (a topic, ``orders.*`` or ``*``); also a decorator.
 
         With a type, as in ``subscribe("orders.*", OrderCreated, handler)``, ``message.payload`` is one: a protobuf
         class, a dataclass, a class with ``model_validate``, or a plain type such as ``list[int]``. What is none is
         refused before the handler; a type that cannot be checked is a ConfigurationError here. Of a batch each payload
         is a message, if all are such. Publishers must be allowed. The subscription is published before this returns.
+        With ``shared`` each event goes to one node of this node's family (``pricing.1`` is of ``pricing.*``) that
+        subscribes so, one after the other.
         """
         kind = type_or_handler
         if handler is None and kind is not None and not is_type(kind):
             kind, handler = None, function("the handler of events", kind)
         if handler is None:
-            return lambda decorated: self.subscribe(pattern, kind, decorated)
+            return lambda decorated: self.subscribe(pattern, kind, decorated, shared=shared)
         handle = function("the handler of events", handler)
         if kind is not None:
             with lazily.guard:
@@ -353,19 +361,21 @@ class Verbs(CallVerbs):
 
             handle = typed(kind, handler)
         handle = self._loop.settled(handle)
-        self._engine.subscribe(pattern, self._opening.opening(handle))
+        self._engine.subscribe(pattern, self._opening.opening(handle), bool(shared))
         return handler
 
-    def on_batch(self, handler: BatchHandler, topics: Iterable[str] = ()) -> BatchHandler:
+    def on_batch(self, handler: BatchHandler, topics: Iterable[str] = (), *, shared: bool = False) -> BatchHandler:
         """Handle messages, and events of ``topics`` (patterns), many at a time, in order for each sender.
 
         They are acknowledged and finished when ``handler(messages)`` returned; it may return a mapping of places in
         the batch to errors, and those are refused. If it raises, the batch is handed over again after a moment; when
         the node is closed meanwhile, it waits for the next start. After a crash what was not finished comes again,
-        with the same ``sequence``. With it, the node has no other handler.
+        with the same ``sequence``. With it, the node has no other handler. ``shared`` is as in ``subscribe``, of all
+        ``topics``.
         """
         handle = self._loop.settled(function("the handler of batches", handler))
-        self._engine.on_batch(texts("topics", topics), self._opening.opening_batches(handle))
+        batches = self._opening.opening_batches(handle)
+        self._engine.on_batch(texts("topics", topics), batches, bool(shared))
         return handler
 
     # --- other nodes ---

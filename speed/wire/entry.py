@@ -34,6 +34,7 @@ class Entry:
         allow: names and families of nodes that may write to it.
         deny: those of them that may not: what is more specific decides.
         subscriptions: topics and families of topics that it subscribes to.
+        shared: those of them whose events go to one node of its family each.
         language, version: how the node is written.
         features: what it offers beside the core of the protocol.
         ephemeral: whether the name will not come back.
@@ -60,6 +61,7 @@ class Entry:
     features: tuple[str, ...] = ()
     ephemeral: bool = False
     deny: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
 
     @property
     def id(self) -> bytes:
@@ -73,7 +75,7 @@ def _camel(name: str) -> str:
 
 
 _MAX_INT = (1 << 63) - 1
-_OPTIONAL: dict[str, Any] = {"features": [], "ephemeral": False, "deny": []}
+_OPTIONAL: dict[str, Any] = {"features": [], "ephemeral": False, "deny": [], "shared": []}
 """Fields that may be absent, and what that means."""
 _KEYS = {field.name: _camel(field.name) for field in fields(Entry)}
 _TYPES: dict[str, type] = {
@@ -86,7 +88,7 @@ def encode_entry(entry: Entry, registry_key: bytes, capacity: int = 0, key_ids: 
     """The bytes of an entry file, padded to ``capacity`` or to the next power of two that fits."""
     values: dict[str, Any] = {key: getattr(entry, name) for name, key in _KEYS.items()}
     values["nodeId"] = entry.id.hex()
-    for absent in ("ephemeral", "deny"):
+    for absent in ("ephemeral", "deny", "shared"):
         if not values[absent]:
             del values[absent]
     if key_ids:
@@ -160,7 +162,7 @@ def _check_meaning(entry: Entry) -> None:
     check_node_name(entry.name)
     for pattern in (*entry.allow, *entry.deny):
         check_grant(pattern)
-    for pattern in entry.subscriptions:
+    for pattern in (*entry.subscriptions, *entry.shared):
         check_topic_pattern(pattern)
     if not 1 <= entry.generation < 1 << GENERATION_BITS:
         raise ValueError("generation is out of range")

@@ -100,6 +100,12 @@ def is_one_here(target: object) -> bool:
     return not (isinstance(target, str) and (target.endswith(".*") or "@" in target))
 
 
+def family_of(name: str) -> str:
+    """The nodes that share events: of ``pricing.1`` they are ``pricing.*``, of ``pricing`` it alone (S-42)."""
+    family, point, _ = name.rpartition(".")
+    return f"{family}.*" if point else name
+
+
 def check_topic_pattern(pattern: str) -> str:
     """Return ``pattern`` if it is a topic, ``topic.*`` or ``*`` (W-2)."""
     if pattern == "*":

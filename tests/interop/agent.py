@@ -97,8 +97,8 @@ class Agent(Topics):
     def do_publish(self, topic: str, payload: Any) -> int:
         return self._node.publish(topic, payload)
 
-    def do_subscribe(self, pattern: str) -> None:
-        self._node.subscribe(pattern, self._events.put)
+    def do_subscribe(self, pattern: str, shared: bool = False) -> None:
+        self._node.subscribe(pattern, self._events.put, shared=shared)
 
     def do_event(self, timeout: float) -> dict[str, Any] | None:
         try:

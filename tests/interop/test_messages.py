@@ -64,6 +64,20 @@ def test_an_event(between: Between, source: str, target: str) -> None:
     assert subscriber.ask("event", timeout=0) is None
 
 
+@pairs("publishes to")
+def test_an_event_that_a_family_shares(agents: Agents, source: str, target: str) -> None:
+    """S-42: one node of the family gets it, in turn."""
+    publisher = agents.shared("caller", source)
+    topic = f"shared.{source}-{target}"
+    names = [f"worker.{source}-{target}.{number}" for number in range(2)]
+    family = [agents.start(target, name, allow=[publisher.name]).ready() for name in names]
+    for worker in family:
+        worker.ask("subscribe", pattern=topic, shared=True)
+    assert [publisher.ask("publish", topic=topic, payload={"n": number}) for number in range(4)] == [1] * 4
+    events = [[worker.ask("event", timeout=10)["payload"]["n"] for _ in range(2)] for worker in family]
+    assert events == [[0, 2], [1, 3]]
+
+
 @pairs("is refused by")
 def test_access_that_was_not_granted(agents: Agents, source: str, target: str) -> None:
     """A-1, A-3: ACCESS_DENIED before any write: the receiver's directories hold no trace of the attempt."""

@@ -187,8 +187,22 @@ def test_items_of_a_caller_are_checked_one_by_one(pair: Pair) -> None:
 
     assert analytics.stream("billing", "store", items=[Row("nut", Decimal(1))]).wait() == 1
     assert taken == [Row("nut", Decimal(1))]
-    with pytest.raises(speed.InvalidArgumentsError, match="an item"):
+    with pytest.raises(speed.ExecutionFailedError, match="an item"):
         analytics.stream("billing", "store", items=[{"name": 1}]).wait()
+
+
+def test_an_item_of_another_type_fails_a_service_that_had_begun(pair: Pair) -> None:
+    billing, analytics = pair
+    charged: list[int] = []
+
+    @billing.service("charge")
+    def charge(items: Iterator[int]) -> int:
+        charged.extend(items)
+        return sum(charged)
+
+    with pytest.raises(speed.ExecutionFailedError, match="an item must be int, not str") as failed:
+        analytics.stream("billing", "charge", items=[1, 2, "three"]).wait()
+    assert failed.value.execution is speed.Execution.RAN
 
 
 def test_a_callers_items_that_fail_end_the_call_with_that_error(pair: Pair) -> None:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -100,6 +100,8 @@ class Household:
         node.on_message(lambda message: self._took(name, message))
         node.subscribe(FAMILY, lambda message: self._took(name, message))
         node.register("note", self._note)
+        node.register("counted", self._counted)
+        node.register("summed", self._summed)
         node.register("relay", partial(self._relay, node))
         node.register("leave", partial(self._leave, node))
         node.register("exits", exits)
@@ -197,6 +199,15 @@ class Household:
         for _ in range(2 if self.breaks("twice") else 1):
             self._journal.tell("ran", id)
         return id
+
+    def _counted(self, id: str, count: int) -> Generator[int, None, str]:  # noqa: A002 - as above
+        self._journal.tell("ran", id)
+        yield from range(count)
+        return id
+
+    def _summed(self, id: str, items: Iterator[int]) -> list[str | int]:  # noqa: A002 - as above
+        self._journal.tell("ran", id)
+        return [id, sum(items)]
 
     def _leave(self, node: speed.Node) -> None:
         """Close the node that this is a service of, if that is still wanted."""

@@ -4,7 +4,7 @@ A line of a journal is a fact:
 
 | fact | means |
 |---|---|
-| ``sent ID TARGET`` | a message was accepted |
+| ``sent ID TARGET`` | a message was accepted, by a node or by one of the family ``life.*`` |
 | ``published ID TARGET…`` | an event was accepted by these nodes |
 | ``took ID NAME first`` or ``again`` | a node's handler got it; ``again``: marked ``redelivered`` |
 | ``ran ID`` | a service was invoked |
@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
+FAMILY = "life.*"
 SHOWN = 3
 DISCARDED = ("rejected", "discarded", "payloads_lost", "segment_store", "messages_dropped", "events_un", "dead_letters")
 """How counters begin that tell of something that no program got."""
@@ -75,7 +76,12 @@ class Facts:
         return bool(self._lost_messages() or self._lost_events())
 
     def _lost_messages(self) -> list[str]:
-        return [one for one, target in self.sent.items() if (one, target) not in self.took]
+        taken = {one for one, _ in self.took}
+        return [
+            one
+            for one, target in self.sent.items()
+            if (one not in taken if target == FAMILY else (one, target) not in self.took)
+        ]
 
     def _lost_events(self) -> list[str]:
         return [one for one, targets in self.published.items() if any((one, name) not in self.took for name in targets)]
@@ -97,7 +103,7 @@ class Facts:
             yield f"{len(cases)}: {what}, such as {', '.join(cases[:SHOWN])}"
 
     def _misled(self) -> list[str]:
-        return [one for one, name in self.took if self.sent.get(one, name) != name]
+        return [one for one, name in self.took if self.sent.get(one, name) not in (name, FAMILY)]
 
     def _unmarked(self) -> list[str]:
         return [one for (one, _), marks in self.took.items() if "first" in marks[1:]]

@@ -2,10 +2,10 @@
 
 Its first line of input is a JSON object with the fields of ``household.Setting``. It starts its nodes, says ``ready``,
 and acts from the next line of input on for so many seconds: calls, nested and withdrawn calls, messages of all sizes,
-events, grants, closes and starts, from all threads with all nodes; services and handlers that exit or fork, and signals
-that interrupt the main thread. When each thread is done and each node runs, it says
-``quiet``; a further line of input ends it, and it says how many descriptors it had before and has now. What happened
-stands in its journal, a fact a line (``life_facts``). Other languages have the same program.
+events, streams, what goes to the family of all nodes, grants, closes and starts, from all threads with all nodes;
+services and handlers that exit or fork, and signals that interrupt the main thread. When each thread is done and each
+node runs, it says ``quiet``; a further line of input ends it, and it says how many descriptors it had before and has
+now. What happened stands in its journal, a fact a line (``life_facts``). Other languages have the same program.
 
 ``broken`` breaks a promise on purpose: ``lost``, ``twice``, ``foreign``, ``hang`` or ``descriptor``.
 """
@@ -30,7 +30,7 @@ from random import Random
 from typing import Any
 
 import speed
-from tests.torture.household import CALL_SECONDS, DRAIN_SECONDS, Household, Journal, Setting
+from tests.torture.household import CALL_SECONDS, DRAIN_SECONDS, FAMILY, Household, Journal, Setting
 
 NEVER = {"ACCESS_DENIED", "UNKNOWN_NODE", "SERVICE_NOT_FOUND", "INVALID_ARGUMENTS", "INBOX_FULL"}
 """Codes of calls that were not begun, for errors that do not say so themselves."""
@@ -86,6 +86,8 @@ class Person(threading.Thread):
         acts = [
             *[(self.call, CALL_SECONDS), (self.send, CALL_SECONDS), (self.publish, CALL_SECONDS)] * 6,
             *[(self.relay, CALL_SECONDS), (self.withdraw, CALL_SECONDS), (self.await_some, CALL_SECONDS)] * 2,
+            *[(self.call_family, CALL_SECONDS), (self.send_to_family, CALL_SECONDS)] * 2,
+            *[(self.read_stream, CALL_SECONDS), (self.send_stream, CALL_SECONDS)] * 2,
             *[(self.send_large, 2 * CALL_SECONDS), (self.look, CALL_SECONDS), (self.grant, 1.0)],
             *[(self.provoke, CALL_SECONDS), (self.send_fatal, CALL_SECONDS)],
             *[(self.interrupt, CALL_SECONDS)] * (threading.current_thread() is threading.main_thread()),
@@ -164,6 +166,49 @@ class Person(threading.Thread):
         payload = {"id": message_id, "filler": filler}
         node.send(target, payload, ack=self._random.random() < 0.5, timeout=CALL_SECONDS)
         self._journal.tell("sent", message_id, target)
+
+    def call_family(self) -> None:
+        """Whoever begins it runs it, and nobody else."""
+        node, _, call_id = self._pick()
+        retry = self._random.choice((None, speed.Retry(attempts=3)))
+        self._ended(call_id, lambda: node.call(FAMILY, "note", {"id": call_id}, timeout=CALL_SECONDS, retry=retry))
+
+    def send_to_family(self) -> None:
+        node, _, message_id = self._pick()
+        payload = {"id": message_id, "filler": ""}
+        node.send(FAMILY, payload, ack=self._random.random() < 0.5, timeout=CALL_SECONDS)
+        self._journal.tell("sent", message_id, FAMILY)
+
+    def read_stream(self) -> None:
+        """All items in order, or some of them. Like the next one, of nodes in Python."""
+        node, target, call_id = self._pick()
+        target = self._random.choice((target, FAMILY))
+        count = self._random.randrange(5000)
+        wanted = self._random.choice((count, count // 2))
+
+        def read() -> Any:
+            arguments = {"id": call_id, "count": count}
+            with node.stream(target, "counted", arguments, timeout=CALL_SECONDS) as stream:
+                items = list(itertools.islice(stream, wanted))
+                if items != list(range(wanted)):
+                    raise ValueError(f"{len(items)} items of {wanted}, the last ones {items[-3:]}")
+                return stream.wait() if wanted == count else call_id
+
+        self._ended(call_id, read)
+
+    def send_stream(self) -> None:
+        node, target, call_id = self._pick()
+        target = self._random.choice((target, FAMILY))
+        count = self._random.randrange(5000)
+
+        def send() -> Any:
+            stream = node.stream(target, "summed", {"id": call_id}, items=range(count), timeout=CALL_SECONDS)
+            answer, total = stream.wait()
+            if total != sum(range(count)):
+                raise ValueError(f"{count} items became {total}")
+            return answer
+
+        self._ended(call_id, send)
 
     def provoke(self) -> None:
         """A service that exits or forks; other languages have none of them. None but the parent answers."""

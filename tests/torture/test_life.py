@@ -13,6 +13,8 @@ took a.1 life.b again
 published a.2 life.b life.c
 took a.2 life.b first
 took a.2 life.c first
+sent a.6 life.*
+took a.6 life.c first
 ran a.3
 answered a.3 RELAY maybe
 failed a.4 ACCESS_DENIED never
@@ -39,6 +41,7 @@ def test_what_nodes_threw_away_is_added_up() -> None:
     ("more", "says"),
     [
         ("sent x life.b", "1: accepted messages were never handled, such as x"),
+        ("sent x life.*", "1: accepted messages were never handled, such as x"),
         ("published x life.b", "1: accepted events were never handled, such as x"),
         ("sent x life.b\ntook x life.c first\ntook x life.b first", "1: handled by whom they were not sent to"),
         ("took a.2 life.c first", "1: handled again without a mark, such as a.2"),

@@ -261,12 +261,13 @@ Json Commands::publish_batch(const Json& command) {
 }
 
 Json Commands::subscribe(const Json& command) {
-  node_.subscribe(text(command, "pattern"), [this](speed::Message& message) {
+  const auto keep = [this](speed::Message& message) {
     events_.add({{"topic", message.topic()},
                  {"payload", agent::json_of(message.payload())},
                  {"payloads", payloads_of(message)},
                  {"source", message.source()}});
-  });
+  };
+  node_.subscribe(text(command, "pattern"), keep, {.shared = command.value("shared", false)});
   return nullptr;
 }
 

@@ -68,6 +68,7 @@ wire::Entry entry_of(const Json& fields) {
   fields["version"].get_to(entry.version);
   fields["features"].get_to(entry.features);
   fields["ephemeral"].get_to(entry.ephemeral);
+  fields["shared"].get_to(entry.shared);
   return entry;
 }
 

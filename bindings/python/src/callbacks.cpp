@@ -215,6 +215,7 @@ nb::object to_object(const NodeInfo& info) {
   entry["fabrics"] = texts(info.fabrics);
   entry["allow"] = texts(info.allow);
   entry["deny"] = texts(info.deny);
+  entry["shared"] = texts(info.shared);
   entry["subscriptions"] = texts(info.subscriptions);
   entry["language"] = info.language;
   entry["version"] = info.version;

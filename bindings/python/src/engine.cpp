@@ -253,12 +253,12 @@ void Engine::on_message(nb::handle handle) {
   give(handle, [&](const Kept& kept) { node_->node().on_message(message_handler(kept)); });
 }
 
-void Engine::on_batch(const Names& topics, nb::handle handle) {
-  give(handle, [&](const Kept& kept) { node_->node().on_batch(topics, batch_handler(kept)); });
+void Engine::on_batch(const Names& topics, nb::handle handle, bool shared) {
+  give(handle, [&](const Kept& kept) { node_->node().on_batch(topics, batch_handler(kept), {.shared = shared}); });
 }
 
-void Engine::subscribe(const std::string& pattern, nb::handle handle) {
-  give(handle, [&](const Kept& kept) { node_->node().subscribe(pattern, message_handler(kept)); });
+void Engine::subscribe(const std::string& pattern, nb::handle handle, bool shared) {
+  give(handle, [&](const Kept& kept) { node_->node().subscribe(pattern, message_handler(kept), {.shared = shared}); });
 }
 
 nb::object Engine::receive(std::optional<double> timeout) {

@@ -58,8 +58,8 @@ class Engine {
   // Who got it, and by name the code of why others did not.
   nb::tuple publish(const std::string& topic, nb::handle payload, double timeout, bool waits, const nb::dict& options);
   void on_message(nb::handle handle);
-  void on_batch(const Names& topics, nb::handle handle);
-  void subscribe(const std::string& pattern, nb::handle handle);
+  void on_batch(const Names& topics, nb::handle handle, bool shared);
+  void subscribe(const std::string& pattern, nb::handle handle, bool shared);
   nb::object receive(std::optional<double> timeout);  // what `handle` of a message gets, or None
   // Likewise, but nothing finishes it except its own `done`; ends early once `is_abandoned()`.
   nb::object fetch(std::optional<double> timeout, nb::handle is_abandoned);

@@ -19,7 +19,7 @@ from speed.core.calls import PendingCall, PendingCalls, RequestState, call_error
 from speed.core.log import logger
 from speed.core.streams import StreamCredit, StreamWindow, check_needless
 from speed.engine.futures import Answer, CallFuture, Carried, Completion, OneAnswer, Outcome, Waiter
-from speed.engine.message import FRONT_ROOM, Published, Sent, described, is_large, publish_to
+from speed.engine.message import FRONT_ROOM, Published, Sent, Turns, described, is_large, publish_to
 from speed.engine.options import WRITE_MESSAGES, CallRequest, SendRequest
 from speed.engine.python.context import Context
 from speed.engine.python.links import Links
@@ -396,6 +396,7 @@ class Outbox:
         self._context = context
         self._links = links
         self._calls = calls
+        self._turns = Turns()
 
     def send(self, request: SendRequest) -> Sent:
         """Send one message, in segments where it is large, and wait for an acknowledgement that was asked for."""
@@ -501,7 +502,7 @@ class Outbox:
                 self._links.granted(name).send(EnvelopeType.EVENT, 0, encoded, deadline)
 
         entries, me = self._context.registry.live_entries(), self._context.name
-        published = publish_to(entries, topic, me, send, timeout, waits=on_full == "wait")
+        published = publish_to(entries, topic, me, send, timeout, self._turns, waits=on_full == "wait")
         if published.failed:
             self._context.stats.count(counters.EVENTS_UNDELIVERED, len(published.failed))
         return published

@@ -178,6 +178,8 @@ class Delivery:
         self._pool = pool
         self._handler: Handler | None = None
         self._subscriptions: tuple[tuple[str, Handler], ...] = ()
+        self._patterns: dict[str, bool] = {}
+        """Those of the subscriptions, and whether they are shared."""
         self._batches: Batches | None = None
         self._in_hand: dict[int, Message] = {}
         """What ``receive`` returned last, by thread."""
@@ -196,17 +198,20 @@ class Delivery:
 
         self._pool.claim(register, self.takes)
 
-    def subscribe(self, pattern: str, handler: Handler) -> tuple[str, ...]:
-        """Add a subscription; returns all patterns, for the published entry."""
+    def subscribe(self, pattern: str, handler: Handler, shared: bool) -> dict[str, bool]:
+        """Add a subscription; returns all patterns, and whether they are shared, for the published entry."""
         check_topic_pattern(pattern)
 
         def register() -> None:
             if self._batches is not None:
                 raise ConfigurationError("this node already has a handler: one for batches is the only one")
+            if self._patterns.get(pattern, shared) is not shared:
+                raise ConfigurationError(f"{pattern!r} is subscribed to both shared and not: choose one of them")
             self._subscriptions = (*self._subscriptions, (pattern, handler))
+            self._patterns = {**self._patterns, pattern: shared}
 
         self._pool.claim(register, self.takes)
-        return tuple(dict.fromkeys(pattern for pattern, _ in self._subscriptions))
+        return self._patterns
 
     def on_batch(self, handler: BatchHandler, patterns: tuple[str, ...]) -> None:
         """Hand over all messages, and events of ``patterns``, in batches; there is no other handler then."""

@@ -485,17 +485,19 @@ class PythonEngine:
         splitter = None if segment_size is None else link_splitter(segment_size, parity_rate)
         self._parts.links.cut(target, splitter)
 
-    def subscribe(self, pattern: str, handler: Handler) -> None:
+    def subscribe(self, pattern: str, handler: Handler, shared: bool) -> None:
         self._context.check_open()
         with self._lock:
-            patterns = self._parts.delivery.subscribe(pattern, handler)
-            self._context.registration.update(subscriptions=patterns)
+            patterns = self._parts.delivery.subscribe(pattern, handler, shared)
+            self._context.registration.update(
+                subscriptions=tuple(patterns), shared=tuple(one for one, is_shared in patterns.items() if is_shared)
+            )
 
-    def on_batch(self, patterns: tuple[str, ...], handler: BatchHandler) -> None:
+    def on_batch(self, patterns: tuple[str, ...], handler: BatchHandler, shared: bool) -> None:
         self._context.check_open()
         with self._lock:
             self._parts.delivery.on_batch(handler, patterns)
-            self._context.registration.update(subscriptions=patterns)
+            self._context.registration.update(subscriptions=patterns, shared=patterns if shared else ())
 
     # --- other nodes ---
 

@@ -24,7 +24,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 import speed
-from speed.core.access import granted
+from speed.engine.message import Turns, subscribers
 from speed.errors import ConfigurationError, NodeLeftError, SpeedError, UnknownNodeError, UnserialisableError
 from speed.message.view import DEFAULT_TOPIC
 from speed.message.writing import MessageIds
@@ -200,6 +200,7 @@ class Subscribers:
         self._node = node
         self._options = options
         self._lanes: dict[str, _ReceiverLane] = {}
+        self._turns = Turns()
 
     def send(self, topic: str, messages: list[bytes]) -> None:
         """Raises UnknownNodeError if there are fewer subscribers than the options ask for, even after waiting."""
@@ -223,7 +224,8 @@ class Subscribers:
     def _subscribers(self, topic: str) -> list[str]:
         deadline = monotonic() + self._options.timeout_seconds
         while True:
-            found = [entry.name for entry in self._node.nodes() if _wants(entry, topic, self._node.name)]
+            who = subscribers(self._node.nodes(), topic, self._node.name)
+            found = [*who.each, *(self._one_of(family, able) for family, able in who.shared.items())]
             if len(found) >= self._options.min_subscribers:
                 return found
             if monotonic() >= deadline:
@@ -232,6 +234,11 @@ class Subscribers:
                     f"minSubscribers is {self._options.min_subscribers}"
                 )
             sleep(_SUBSCRIBER_POLL_SECONDS)
+
+    def _one_of(self, family: str, able: list[str]) -> str:
+        chosen = self._turns.order(family, able)[0]
+        self._turns.took(family, chosen)
+        return chosen
 
 
 class _ReceiverLane:
@@ -261,11 +268,6 @@ class _ReceiverLane:
 def _application(options: WriteOptions) -> str:
     """Names a node of its own: it may be more durable, or lie elsewhere, than the one that calls services."""
     return f"{application_id()}-write" + ("-disk" if options.settings.durability == "disk" else "")
-
-
-def _wants(entry: speed.Entry, topic: str, name: str) -> bool:
-    covers = any(names.matches(pattern, topic) for pattern in entry.subscriptions)
-    return covers and entry.name != name and granted(entry, name)
 
 
 def _task() -> TaskContext:

@@ -84,6 +84,12 @@ struct Published {
 };
 
 // Another node, as its registry entry tells.
+struct SubscribeOptions {
+  // Each event goes to one node of this node's family ("pricing.1" is of "pricing.*") that subscribes so, one after the
+  // other.
+  bool shared = false;
+};
+
 struct NodeInfo {
   std::string name;
   std::uint32_t generation = 0;
@@ -106,6 +112,7 @@ struct NodeInfo {
   std::string version;
   std::vector<std::string> features;
   bool ephemeral = false;  // its name will not come back
+  std::vector<std::string> shared = {};  // subscriptions whose events go to one node of its family each
 };
 
 // A participant. It is there until it is closed or destroyed.
@@ -222,8 +229,9 @@ class SPEED_EXPORT Node final {
   // finished when the handler returned. If it throws, the batch is handed over again after a moment; if the node closes
   // meanwhile, it waits for the next start. After a crash what was not finished comes again, with the same `sequence`.
   // With it, the node has no other handler: ConfigurationError.
-  void on_batch(const Names& topics, BatchHandler handler);
-  void subscribe(const std::string& pattern, MessageHandler handler);  // a topic, "orders.*" or "*"
+  void on_batch(const Names& topics, BatchHandler handler, SubscribeOptions options = {});
+  // Events of a topic, "orders.*" or "*". ConfigurationError for a pattern that is subscribed to both shared and not.
+  void subscribe(const std::string& pattern, MessageHandler handler, SubscribeOptions options = {});
 
   // A durable topic, whose messages are kept for subscriptions (topic.hpp); nothing is asked of its host yet. `host` is the
   // node of the speedd that has `[topics]`: its name and `.topics`.

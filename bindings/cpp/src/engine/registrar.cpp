@@ -37,7 +37,8 @@ NodeInfo info_of(const wire::Entry& entry) {
           entry.heartbeat_interval,
           entry.version,
           entry.features,
-          entry.ephemeral};
+          entry.ephemeral,
+          entry.shared};
 }
 
 Registrar::Registrar(Context& context, Workers& workers, Duration heartbeat)

@@ -4,6 +4,7 @@
 
 #include "engine/lane/protocol.hpp"
 #include "engine/link/large_sender.hpp"
+#include "engine/link/turns.hpp"
 #include "engine/registrar.hpp"
 #include "engine/sweeper.hpp"
 #include "speed/embedding.hpp"
@@ -50,6 +51,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   Mutex lock SPEED_ACQUIRED_AFTER(end_lock_);
   Context context;
   Links links;
+  Turns turns;
   Workers workers;
   Answers answers;
   std::unique_ptr<Protocol> protocol;

@@ -328,18 +328,28 @@ std::map<std::string, Published> Node::publish_batch(const std::vector<std::pair
   return published_each(node, events, options);
 }
 
-void Node::on_batch(const Names& topics, BatchHandler handler) {
+void Node::on_batch(const Names& topics, BatchHandler handler, SubscribeOptions options) {
   Runtime& node = open();
   const MutexLock guard(node.lock);
   node.delivery.on_batch(topics, std::move(handler));
-  node.context.registration->update([&](wire::Entry& entry) { entry.subscriptions = topics; });
+  node.context.registration->update([&](wire::Entry& entry) {
+    entry.subscriptions = topics;
+    entry.shared = options.shared ? topics : Names();
+  });
 }
 
-void Node::subscribe(const std::string& pattern, MessageHandler handler) {
+void Node::subscribe(const std::string& pattern, MessageHandler handler, SubscribeOptions options) {
   Runtime& node = open();
   const MutexLock guard(node.lock);
-  const std::vector<std::string> patterns = node.delivery.subscribe(pattern, std::move(handler));
-  node.context.registration->update([&](wire::Entry& entry) { entry.subscriptions = patterns; });
+  const engine::Delivery::Patterns patterns = node.delivery.subscribe(pattern, std::move(handler), options.shared);
+  node.context.registration->update([&](wire::Entry& entry) {
+    entry.subscriptions.clear();
+    entry.shared.clear();
+    for (const auto& [one, is_shared] : patterns) {
+      entry.subscriptions.push_back(one);
+      if (is_shared) entry.shared.push_back(one);
+    }
+  });
 }
 
 Topic Node::topic(const std::string& name, const std::string& host) {

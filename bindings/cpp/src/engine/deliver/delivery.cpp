@@ -57,18 +57,23 @@ void Delivery::on_message(Node::MessageHandler handler) {
   workers_.notice();
 }
 
-std::vector<std::string> Delivery::subscribe(const std::string& pattern, Node::MessageHandler handler) {
+Delivery::Patterns Delivery::subscribe(const std::string& pattern, Node::MessageHandler handler, bool shared) {
   wire::check_topic_pattern(pattern);
   workers_.serve();
-  std::vector<std::string> patterns;
+  Patterns patterns;
   {
     const MutexLock guard(lock_);
     if (batches_ != nullptr) {
       throw ConfigurationError("this node already has a handler: one for batches is the only one");
     }
-    subscriptions_.push_back(std::make_shared<const Subscription>(Subscription{pattern, std::move(handler)}));
+    if (std::ranges::any_of(subscriptions_,
+                            [&](const auto& one) { return one->pattern == pattern && one->shared != shared; })) {
+      throw ConfigurationError("'" + pattern + "' is subscribed to both shared and not: choose one of them");
+    }
+    subscriptions_.push_back(std::make_shared<const Subscription>(Subscription{pattern, std::move(handler), shared}));
     for (const auto& one : subscriptions_) {
-      if (std::ranges::find(patterns, one->pattern) == patterns.end()) patterns.push_back(one->pattern);
+      const std::pair<std::string, bool> found(one->pattern, one->shared);
+      if (std::ranges::find(patterns, found) == patterns.end()) patterns.push_back(found);
     }
     claim();
   }

@@ -27,7 +27,9 @@ class Delivery {
   void reply_with(Replies replies) { replies_ = std::move(replies); }  // before the first arrival
 
   void on_message(Node::MessageHandler handler);  // ConfigurationError for a second one
-  std::vector<std::string> subscribe(const std::string& pattern, Node::MessageHandler handler);  // all patterns
+  using Patterns = std::vector<std::pair<std::string, bool>>;  // and whether each is shared
+  // All patterns. ConfigurationError for one that is both.
+  Patterns subscribe(const std::string& pattern, Node::MessageHandler handler, bool shared = false);
   void on_batch(std::vector<std::string> patterns, Node::BatchHandler handler);  // ConfigurationError beside another
   void stop_waiting();  // the node leaves
   std::optional<Message> receive(std::optional<Duration> timeout);
@@ -48,6 +50,7 @@ class Delivery {
   struct Subscription {
     std::string pattern;
     Node::MessageHandler handler;
+    bool shared;
   };
   struct Delivered;
   using DeliveredPtr = std::shared_ptr<Delivered>;

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "engine/runtime.hpp"
 #include "speed/value.hpp"
@@ -19,10 +20,21 @@ class Publishing {
   Published publish();
 
  private:
-  bool wants(const wire::Entry& entry) const;
-  bool try_send(const std::string& target);
-  void wait_for_room(std::deque<std::string> full, TimePoint deadline);
-  void send_large(const std::string& target);
+  // One node, or of a family those of which one gets the event.
+  struct Recipient {
+    std::string family;
+    std::vector<std::string> able;
+  };
+
+  using Recipients = std::vector<Recipient>;
+  enum class Wanted { no, each, shared };
+
+  Recipients recipients();
+  Recipients unsettled(Recipients recipients);
+  Wanted wants(const wire::Entry& entry) const;
+  bool is_settled(Recipient& one);  // whether one got it, or none can; who had no room is left
+  void send(const std::string& target);
+  void wait_for_room(Recipients full, TimePoint deadline);
   void fail(const std::string& target, std::string_view code, const std::string& text);
 
   Runtime& node_;

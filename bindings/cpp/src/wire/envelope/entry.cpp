@@ -35,6 +35,7 @@ void each_field(AnyEntry& entry, Visit visit) {
   visit("version", entry.version);
   visit("features", entry.features);
   visit("ephemeral", entry.ephemeral);
+  visit("shared", entry.shared);
 }
 
 [[noreturn]] void refuse(const std::string& why) { throw WireError("BAD_ENTRY", why); }
@@ -62,13 +63,16 @@ void take(const Json& value, const char* key, std::vector<std::string>& to) {
   for (const Json& item : value) take(item, key, to.emplace_back());
 }
 
-bool may_be_absent(std::string_view key) { return key == "features" || key == "ephemeral" || key == "deny"; }
+bool may_be_absent(std::string_view key) {
+  return key == "features" || key == "ephemeral" || key == "deny" || key == "shared";
+}
 
 void check_meaning(const Entry& entry, const Json& values) {
   if (!is_node_name(entry.name)) refuse("name is not allowed");
   if (!std::ranges::all_of(entry.allow, is_grant)) refuse("a grant is not allowed");
   if (!std::ranges::all_of(entry.deny, is_grant)) refuse("a denial is not allowed");
   if (!std::ranges::all_of(entry.subscriptions, is_topic_pattern)) refuse("a subscription is not allowed");
+  if (!std::ranges::all_of(entry.shared, is_topic_pattern)) refuse("a shared subscription is not allowed");
   if (entry.generation < 1 || entry.generation > max_generation) refuse("generation is out of range");
   if (entry.status != "starting" && entry.status != "online" && entry.status != "leaving") refuse("status is unknown");
   if (entry.lease == 0 || entry.heartbeat_interval == 0) refuse("lease and heartbeatInterval must be positive");
@@ -121,6 +125,7 @@ std::string encode_entry(const Entry& entry, const Key& registry_key, std::size_
   each_field(entry, [&](const char* key, const auto& field) { values[key] = field; });
   if (!entry.ephemeral) values.erase("ephemeral");
   if (entry.deny.empty()) values.erase("deny");
+  if (entry.shared.empty()) values.erase("shared");
   values["nodeId"] = to_hex(node_id(entry.name));
   for (const KeyId& id : key_ids) values["keyIds"].push_back(to_hex(id));
   std::string data = values.dump(-1, ' ', true, Json::error_handler_t::replace);

@@ -31,6 +31,7 @@ struct Entry {
   std::string version = "1";
   std::vector<std::string> features = {};  // what it can beyond the first version; older nodes name none
   bool ephemeral = false;                  // the name will not come back
+  std::vector<std::string> shared = {};    // subscriptions whose events go to one node of its family each (S-42)
 
   bool operator==(const Entry&) const = default;
 };

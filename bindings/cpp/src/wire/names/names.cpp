@@ -81,6 +81,11 @@ bool is_grant(std::string_view pattern) {
   return is_node_name(is_family(pattern) ? pattern.substr(0, pattern.size() - 2) : pattern);
 }
 
+std::string family_of(std::string_view name) {
+  const std::size_t point = name.rfind('.');
+  return point == std::string_view::npos ? std::string(name) : std::string(name.substr(0, point)) + ".*";
+}
+
 bool is_topic_pattern(std::string_view pattern) {
   return pattern == "*" || is_topic(is_family(pattern) ? pattern.substr(0, pattern.size() - 2) : pattern);
 }

@@ -28,6 +28,8 @@ bool is_service_name(std::string_view name);
 bool is_topic(std::string_view topic);
 bool is_grant(std::string_view pattern);
 bool is_topic_pattern(std::string_view pattern);
+// The nodes that share events: of `pricing.1` they are `pricing.*`, of `pricing` it alone (S-42).
+std::string family_of(std::string_view name);
 
 // These throw InvalidNameError that says why not.
 void check_node_name(std::string_view name);

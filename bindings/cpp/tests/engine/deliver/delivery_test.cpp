@@ -233,6 +233,23 @@ TEST_F(DeliveryTest, an_event_reaches_those_who_subscribed_and_allow) {
   EXPECT_EQ(heard.get_future().get(), "orders.created");
 }
 
+TEST_F(DeliveryTest, an_event_that_a_family_shares_goes_to_one_of_it_in_turn_s_42) {
+  Node publisher("publisher", root_.options());
+  Node first("worker.1", root_.options({"publisher"}));
+  Node second("worker.2", root_.options({"publisher"}));
+  Node denies("worker.3", root_.options());
+  for (Node* const worker : {&first, &second, &denies})
+    worker->subscribe("orders.*", [](Message&) {}, {.shared = true});
+  std::vector<std::string> delivered;
+  for (int n = 0; n < 4; ++n) {
+    const Published published = publisher.publish("orders.created", n);
+    EXPECT_TRUE(published.failed.empty());
+    delivered.insert(delivered.end(), published.delivered.begin(), published.delivered.end());
+  }
+  EXPECT_EQ(delivered, (std::vector<std::string>{"worker.1", "worker.2", "worker.1", "worker.2"}));
+  EXPECT_THROW(first.subscribe("orders.*", [](Message&) {}), ConfigurationError);
+}
+
 TEST_F(DeliveryTest, messages_of_a_killed_receiver_are_delivered_to_its_successor_l_15) {
   Node sender("sender", root_.options());
   {

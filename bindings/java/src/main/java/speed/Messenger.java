@@ -194,4 +194,14 @@ public interface Messenger {
      * @param handler called on the workers, in order for each sender
      */
     void subscribe(String pattern, Consumer<Message> handler);
+
+    /**
+     * Handles events of which each goes to one node of this node's family ({@code pricing.1} is of {@code pricing.*}) that
+     * subscribes so, one after the other.
+     *
+     * @param pattern a topic, {@code orders.*} or {@code *}
+     * @param handler called on the workers, in order for each sender
+     * @throws speed.errors.ConfigurationException for a pattern that this node also subscribes to without sharing it
+     */
+    void subscribeShared(String pattern, Consumer<Message> handler);
 }

@@ -17,6 +17,7 @@ import speed.internal.wire.Names;
  * @param allow the grants that it publishes
  * @param deny what is excepted from them: what is more specific decides
  * @param subscriptions topic patterns of the events it wants
+ * @param shared those of them whose events go to one node of its family each
  */
 public record NodeInfo(
         String name,
@@ -28,7 +29,8 @@ public record NodeInfo(
         List<String> fabrics,
         List<String> allow,
         List<String> deny,
-        List<String> subscriptions) {
+        List<String> subscriptions,
+        List<String> shared) {
 
     /**
      * Whether the grants that it publishes let a node write to it.

@@ -2,6 +2,7 @@ package speed;
 
 import java.util.Iterator;
 import java.util.Map;
+import speed.errors.ExecutionFailedException;
 import speed.errors.InvalidArgumentsException;
 import speed.internal.wire.Conversion;
 import speed.internal.wire.Conversion.Mismatch;
@@ -56,7 +57,7 @@ public final class StreamService implements Service {
          * Answers one request.
          *
          * @param request the arguments, and who asks
-         * @param items of the caller, in their order; one that is no {@code T} is the caller's error
+         * @param items of the caller, in their order; one that is no {@code T} fails the service
          * @return the result
          * @throws Exception when the service fails
          */
@@ -74,7 +75,7 @@ public final class StreamService implements Service {
          * Answers one request.
          *
          * @param request the arguments, and who asks
-         * @param items of the caller, in their order; one that is no {@code T} is the caller's error
+         * @param items of the caller, in their order; one that is no {@code T} fails the service
          * @param writer takes the items of the service
          * @return the result beside them, maybe null
          * @throws Exception when the service fails
@@ -146,8 +147,8 @@ public final class StreamService implements Service {
         public T next() {
             try {
                 return Conversion.to(type, items.next(), "an item");
-            } catch (Mismatch misfit) {
-                throw new InvalidArgumentsException(
+            } catch (Mismatch misfit) { // the service has begun: what it did with the items before is done
+                throw new ExecutionFailedException(
                         misfit.getMessage(), Map.of("expected", misfit.expected(), "given", misfit.given()));
             }
         }

@@ -48,7 +48,17 @@ class PeersTest extends TwoNodes {
     @Test
     void anEntryTellsWhoMayWriteAndWhichFamilyItIsOf() {
         NodeInfo node = new NodeInfo(
-                "geo.east", 1, "host", 1, "java", "online", List.of(), List.of("etl.*"), List.of("etl.old"), List.of());
+                "geo.east",
+                1,
+                "host",
+                1,
+                "java",
+                "online",
+                List.of(),
+                List.of("etl.*"),
+                List.of("etl.old"),
+                List.of(),
+                List.of());
         assertEquals(
                 List.of(true, false, false),
                 List.of(node.allows("etl.app"), node.allows("etl.old"), node.allows("shop")));

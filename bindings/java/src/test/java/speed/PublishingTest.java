@@ -3,6 +3,7 @@ package speed;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.time.Duration;
 import java.util.List;
@@ -12,9 +13,11 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import speed.errors.ConfigurationException;
 import speed.options.SendOptions;
 
 /** An event reaches all who have room first, and then the others, within one bound. */
@@ -85,6 +88,32 @@ class PublishingTest extends TwoNodes {
                 LARGE,
                 SendOptions.DEFAULT.withTimeout(Duration.ofHours(1)).withDropIfFull());
         assertEquals(new Published(List.of("billing"), Map.of("analytics", "INBOX_FULL")), published);
+    }
+
+    @Test
+    void anEventThatAFamilySharesGoesToOneOfItInTurn() {
+        try (Node first = root.node("worker.1");
+                Node second = root.node("worker.2");
+                Node third = root.node("worker.3")) {
+            for (Node worker : List.of(first, second, third)) {
+                worker.subscribeShared("invoices.*", event -> {});
+            }
+            first.allow("publisher");
+            second.allow("publisher");
+            List<Published> published = Stream.generate(() -> publisher.publish("invoices.new", 1))
+                    .limit(4)
+                    .toList();
+            assertEquals(
+                    List.of("worker.1", "worker.2", "worker.1", "worker.2"),
+                    published.stream().flatMap(one -> one.delivered().stream()).toList());
+            assertEquals(Map.of(), published.get(0).failed());
+        }
+    }
+
+    @Test
+    void onePatternIsSharedOrNot() {
+        billing.subscribeShared("invoices.*", event -> {});
+        assertThrows(ConfigurationException.class, () -> billing.subscribe("invoices.*", event -> {}));
     }
 
     @Test

@@ -25,6 +25,7 @@ import speed.errors.CallTimeoutException;
 import speed.errors.CallWithdrawnException;
 import speed.errors.ConfigurationException;
 import speed.errors.Execution;
+import speed.errors.ExecutionFailedException;
 import speed.errors.InvalidArgumentsException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
@@ -306,11 +307,12 @@ class StreamTest extends TwoNodes {
     }
 
     @Test
-    void anItemThatIsOfAnotherTypeIsTheCallersError() {
+    void anItemThatIsOfAnotherTypeFailsAServiceThatHasBegun() {
         billing.register("total", TOTAL);
         StreamOptions options = StreamOptions.DEFAULT.withItems(Arrays.asList(1, 2, "three"));
         Stream<Object> stream = analytics.stream("billing", "total", Map.of(), options);
-        InvalidArgumentsException error = assertThrows(InvalidArgumentsException.class, stream::result);
+        ExecutionFailedException error = assertThrows(ExecutionFailedException.class, stream::result);
+        assertEquals(Execution.RAN, error.execution());
         assertTrue(error.getMessage().contains("an item"), error.getMessage());
     }
 

@@ -92,7 +92,11 @@ final class AgentOperations {
                         .count());
         table.put("publish_batch", this::publishBatch);
         table.put("subscribe", fields -> {
-            node.subscribe(fields.text("pattern"), events::add);
+            if (Boolean.TRUE.equals(fields.get("shared"))) {
+                node.subscribeShared(fields.text("pattern"), events::add);
+            } else {
+                node.subscribe(fields.text("pattern"), events::add);
+            }
             return null;
         });
         table.put(

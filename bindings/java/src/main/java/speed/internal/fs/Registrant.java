@@ -71,7 +71,8 @@ public record Registrant(
                 won.generation(),
                 won.claimant().maker(),
                 new Entry.Times(now, now, Posix.monotonicMs(), lease, heartbeat),
-                new Entry.Published(starting ? Entry.STARTING : Entry.ONLINE, fabrics, allow, List.of(), List.of()),
+                new Entry.Published(
+                        starting ? Entry.STARTING : Entry.ONLINE, fabrics, allow, List.of(), List.of(), List.of()),
                 LANGUAGE,
                 VERSION,
                 FEATURES,

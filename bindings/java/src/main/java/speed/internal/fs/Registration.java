@@ -138,8 +138,8 @@ public final class Registration {
         update(now -> now.publishing(now.published().granting(grants, denials)));
     }
 
-    public void subscribe(List<String> patterns) {
-        update(now -> now.publishing(now.published().subscribing(patterns)));
+    public void subscribe(List<String> patterns, List<String> shared) {
+        update(now -> now.publishing(now.published().subscribing(patterns, shared)));
     }
 
     /** What could not be written is not said by the next heartbeat either. */

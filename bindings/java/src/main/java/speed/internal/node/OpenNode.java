@@ -24,6 +24,7 @@ import speed.errors.UnknownNodeException;
 import speed.internal.core.Family;
 import speed.internal.core.Interceptors;
 import speed.internal.engine.call.Calls;
+import speed.internal.engine.deliver.Delivery;
 import speed.internal.engine.remote.Peer;
 import speed.internal.topics.HostedTopic;
 import speed.internal.wire.Batch;
@@ -254,10 +255,9 @@ final class OpenNode implements Node {
     public void onBatch(BatchHandler handler, String... topics) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context()
-                    .registration
-                    .subscribe(runtime.delivery()
-                            .onBatch(Require.value("handler", handler), Require.list("topics", topics)));
+            List<String> patterns =
+                    runtime.delivery().onBatch(Require.value("handler", handler), Require.list("topics", topics));
+            runtime.context().registration.subscribe(patterns, List.of());
         }
     }
 
@@ -288,11 +288,20 @@ final class OpenNode implements Node {
 
     @Override
     public void subscribe(String pattern, Consumer<Message> handler) {
+        subscribe(pattern, handler, false);
+    }
+
+    @Override
+    public void subscribeShared(String pattern, Consumer<Message> handler) {
+        subscribe(pattern, handler, true);
+    }
+
+    private void subscribe(String pattern, Consumer<Message> handler, boolean isShared) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context()
-                    .registration
-                    .subscribe(runtime.delivery().subscribe(Require.value("pattern", pattern), handler));
+            Delivery.Patterns patterns =
+                    runtime.delivery().subscribe(Require.value("pattern", pattern), handler, isShared);
+            runtime.context().registration.subscribe(patterns.all(), patterns.shared());
         }
     }
 
@@ -439,7 +448,8 @@ final class OpenNode implements Node {
                 published.fabrics(),
                 published.allow(),
                 published.deny(),
-                published.subscriptions());
+                published.subscriptions(),
+                published.shared());
     }
 
     @Override

@@ -52,22 +52,30 @@ public record Entry(
     public record Times(
             long startupTimestamp, long lastHeartbeat, long heartbeatMonotonicMs, long lease, long heartbeatInterval) {}
 
-    /** What its program may change while it lives. What is more specific decides between {@code allow} and {@code deny}. */
+    /**
+     * What its program may change while it lives. What is more specific decides between {@code allow} and {@code deny}. An
+     * event of a {@code shared} subscription goes to one node of its family.
+     */
     public record Published(
-            String status, List<String> fabrics, List<String> allow, List<String> deny, List<String> subscriptions) {
+            String status,
+            List<String> fabrics,
+            List<String> allow,
+            List<String> deny,
+            List<String> subscriptions,
+            List<String> shared) {
         /** Returns the same with another status. */
         public Published with(String newStatus) {
-            return new Published(newStatus, fabrics, allow, deny, subscriptions);
+            return new Published(newStatus, fabrics, allow, deny, subscriptions, shared);
         }
 
         /** Returns the same with other grants and what is excepted from them. */
         public Published granting(List<String> newAllow, List<String> newDeny) {
-            return new Published(status, fabrics, newAllow, newDeny, subscriptions);
+            return new Published(status, fabrics, newAllow, newDeny, subscriptions, shared);
         }
 
         /** Returns the same with other subscriptions. */
-        public Published subscribing(List<String> patterns) {
-            return new Published(status, fabrics, allow, deny, patterns);
+        public Published subscribing(List<String> patterns, List<String> sharedPatterns) {
+            return new Published(status, fabrics, allow, deny, patterns, sharedPatterns);
         }
     }
 
@@ -211,6 +219,9 @@ public record Entry(
         if (ephemeral) {
             fields.put("ephemeral", true);
         }
+        if (!published.shared.isEmpty()) {
+            fields.put("shared", published.shared);
+        }
         return fields;
     }
 
@@ -280,7 +291,8 @@ public record Entry(
                         fields.texts("fabrics"),
                         fields.texts("allow"),
                         fields.has("deny") ? fields.texts("deny") : List.of(),
-                        fields.texts("subscriptions")),
+                        fields.texts("subscriptions"),
+                        fields.has("shared") ? fields.texts("shared") : List.of()),
                 fields.text("language"),
                 fields.text("version"),
                 fields.has("features") ? fields.texts("features") : List.of(),
@@ -288,6 +300,7 @@ public record Entry(
         entry.published.allow.forEach(Names::checkGrant);
         entry.published.deny.forEach(Names::checkGrant);
         entry.published.subscriptions.forEach(Names::checkTopicPattern);
+        entry.published.shared.forEach(Names::checkTopicPattern);
         if (!STATUSES.contains(entry.status()) || !NodeId.of(entry.name).hex().equals(fields.text("nodeId"))) {
             throw bad("status is unknown, or nodeId is not that of the name");
         }

@@ -78,6 +78,12 @@ public final class Names {
         return pattern;
     }
 
+    /** The nodes that share events: of {@code pricing.1} they are {@code pricing.*}, of {@code pricing} it alone. */
+    public static String familyOf(String name) {
+        int point = name.lastIndexOf('.');
+        return point < 0 ? name : name.substring(0, point) + ".*";
+    }
+
     /** Whether a pattern (exact, {@code prefix.*} or {@code *}) covers a name. */
     public static boolean matches(String pattern, String name) {
         if (pattern.endsWith(".*")) {

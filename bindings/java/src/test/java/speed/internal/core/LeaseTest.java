@@ -32,7 +32,7 @@ class LeaseTest {
                 1,
                 new Entry.Process(1, 1, "ns", "host", boot),
                 new Entry.Times(0, 0, heartbeat, lease, 5_000),
-                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()),
+                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of(), List.of()),
                 "java",
                 "1",
                 List.of(),

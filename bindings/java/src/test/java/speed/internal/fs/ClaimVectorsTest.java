@@ -175,7 +175,7 @@ class ClaimVectorsTest {
                 (int) made.number("generation"),
                 maker(made.text("maker")),
                 new Entry.Times(1, 1, beat, lease, Math.max(1, lease / 6)),
-                new Entry.Published(made.text("status"), List.of(), List.of(), List.of(), List.of()),
+                new Entry.Published(made.text("status"), List.of(), List.of(), List.of(), List.of(), List.of()),
                 "java",
                 "1",
                 List.of(),

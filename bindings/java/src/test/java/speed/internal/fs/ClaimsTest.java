@@ -233,7 +233,7 @@ class ClaimsTest {
                 1,
                 process(1, "another boot"),
                 new Entry.Times(held.times().startupTimestamp(), held.times().lastHeartbeat(), 0, 100, 30),
-                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()),
+                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of(), List.of()),
                 "java",
                 "1",
                 List.of(),

@@ -101,7 +101,7 @@ class RivalsTest {
                 generation,
                 owner,
                 new Entry.Times(1, heartbeat, heartbeat, WATCHED, WATCHED / 6),
-                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()),
+                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of(), List.of()),
                 "java",
                 "1",
                 List.of(),

@@ -102,7 +102,7 @@ class SweepTest {
                 1,
                 owner,
                 new Entry.Times(1, 1, heartbeat, LEASE, LEASE / 6),
-                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()),
+                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of(), List.of()),
                 "java",
                 "1",
                 List.of(),

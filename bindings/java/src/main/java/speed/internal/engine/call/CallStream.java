@@ -135,6 +135,9 @@ final class CallStream<T> extends ItemReader<T> implements Stream<T> {
         if (channel.broken() != null) {
             throw new InternalException(target + ": " + channel.broken(), StreamChannel.RUNNING);
         }
+        if (channel.outcome() == null) {
+            throw channel.ended();
+        }
         hasEnded = true;
         result = call.outcome();
     }

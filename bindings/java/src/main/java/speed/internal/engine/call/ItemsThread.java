@@ -29,18 +29,25 @@ final class ItemsThread implements Runnable {
 
     @Override
     public void run() {
-        ItemSender sender = new ItemSender(channel);
+        ItemSender sender = new ItemSender(channel, this::fail);
         try {
             sendAll(sender);
         } catch (CallWithdrawnException ended) {
             return; // who reads the call hears why
         } catch (Throwable odd) { // of the program's own iterable
-            failure = odd;
-            withdraw.run();
+            fail(odd);
             channel.close();
         } finally {
             sender.stop();
         }
+    }
+
+    /** Before the channel is closed: who reads it looks for the reason then. */
+    private void fail(Throwable odd) {
+        if (failure == null) {
+            failure = odd;
+        }
+        withdraw.run();
     }
 
     private void sendAll(ItemSender sender) throws Exception {

@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
+import java.util.stream.Stream;
 import speed.BatchHandler;
 import speed.Message;
 import speed.errors.ConfigurationException;
@@ -34,7 +35,10 @@ import speed.internal.wire.Values;
 public final class Delivery implements Arrival.Handler {
     private static final Log LOG = new Log("speed.messages");
 
-    private record Subscription(String pattern, Consumer<Message> handler) {}
+    private record Subscription(String pattern, Consumer<Message> handler, boolean isShared) {}
+
+    /** What a node subscribes to, and what of it is shared, for its entry. */
+    public record Patterns(List<String> all, List<String> shared) {}
 
     private final Context context;
     private final WorkerPool pool;
@@ -71,15 +75,25 @@ public final class Delivery implements Arrival.Handler {
         pool.claim(this::takes);
     }
 
-    /** Adds a subscription; returns all patterns, for the published entry. */
-    public synchronized List<String> subscribe(String pattern, Consumer<Message> eventHandler) {
+    /** Adds a subscription; returns all patterns. */
+    public synchronized Patterns subscribe(String pattern, Consumer<Message> eventHandler, boolean isShared) {
         if (eventHandler == null) {
             throw new ConfigurationException("the handler of '" + pattern + "' is null: give what it does");
         }
         checkNoBatches();
-        subscriptions.add(new Subscription(Names.checkTopicPattern(pattern), eventHandler));
+        if (subscriptions.stream().anyMatch(one -> one.pattern.equals(pattern) && one.isShared != isShared)) {
+            throw new ConfigurationException(
+                    "'" + pattern + "' is subscribed to both shared and not: choose one of them");
+        }
+        subscriptions.add(new Subscription(Names.checkTopicPattern(pattern), eventHandler, isShared));
         pool.claim(this::takes);
-        return subscriptions.stream().map(Subscription::pattern).distinct().toList();
+        return new Patterns(
+                patterns(subscriptions.stream()),
+                patterns(subscriptions.stream().filter(Subscription::isShared)));
+    }
+
+    private static List<String> patterns(Stream<Subscription> subscriptions) {
+        return subscriptions.map(Subscription::pattern).distinct().toList();
     }
 
     /** Hands over all messages, and events of these patterns, in batches; returns the patterns. */

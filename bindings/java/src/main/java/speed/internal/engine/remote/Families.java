@@ -1,6 +1,5 @@
 package speed.internal.engine.remote;
 
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -100,32 +99,36 @@ public final class Families {
     }
 
     private String take(String family, String key, Set<Member> tried) {
+        Map<String, Member> rest = untried(family, tried);
+        if (rest.isEmpty()) {
+            changed = true; // one may have joined just now
+            rest = untried(family, tried);
+        }
+        if (rest.isEmpty()) {
+            throw nobody(family);
+        }
+        String chosen = choose(family, key, List.copyOf(rest.keySet()));
+        tried.add(rest.get(chosen));
+        return chosen;
+    }
+
+    private Map<String, Member> untried(String family, Set<Member> tried) {
         Map<String, Member> able = able(family);
-        List<String> rest = new ArrayList<>();
-        String chosen;
         synchronized (this) {
             long now = System.nanoTime();
             left.values().removeIf(until -> until - now <= 0);
-            able.forEach((name, one) -> {
-                if (!tried.contains(one) && !left.containsKey(one)) {
-                    rest.add(name);
-                }
-            });
-            if (rest.isEmpty()) {
-                chosen = null;
-            } else {
-                String before = last.get(family);
-                chosen = Family.chosen(rest, underWay, before == null ? any(rest) : before, key);
-                underWay.merge(chosen, 1, Integer::sum);
-                if (key == null) {
-                    last.put(family, chosen);
-                }
-            }
+            able.values().removeIf(one -> tried.contains(one) || left.containsKey(one));
         }
-        if (chosen == null) {
-            throw nobody(family);
+        return able;
+    }
+
+    private synchronized String choose(String family, String key, List<String> names) {
+        String before = last.get(family);
+        String chosen = Family.chosen(names, underWay, before == null ? any(names) : before, key);
+        underWay.merge(chosen, 1, Integer::sum);
+        if (key == null) {
+            last.put(family, chosen);
         }
-        tried.add(able.get(chosen));
         return chosen;
     }
 

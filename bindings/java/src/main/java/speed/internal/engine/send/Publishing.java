@@ -2,6 +2,9 @@ package speed.internal.engine.send;
 
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -38,6 +41,7 @@ public final class Publishing {
     private final LargeSender large;
     private final WorkerPool pool;
     private final LogLimiter lines = new LogLimiter();
+    private final Turns turns = new Turns();
 
     public Publishing(Context context, Links links, LargeSender large, WorkerPool pool) {
         this.context = context;
@@ -49,25 +53,77 @@ public final class Publishing {
     /** Sends an event to every node that subscribes to it and allows this one. */
     Published publish(String topic, byte[] event, SendOptions options) {
         Round round = new Round(event, options);
-        List<String> waiting = new ArrayList<>();
-        for (Entry entry : context.registry.liveEntries()) {
-            if (entry.name().equals(context.name()) || entry.isLeaving() || !wants(entry, topic)) {
-                continue;
-            }
-            if (!entry.grants(context.name())) {
-                round.failed(entry.name(), "ACCESS_DENIED", "it does not allow '" + context.name() + "'");
-            } else if (!round.tried(entry.name(), options.dropIfFull())) {
-                waiting.add(entry.name());
-            }
-        }
+        List<Recipient> waiting = recipients(topic, round);
+        waiting.removeIf(one -> round.settled(one, options.dropIfFull()));
         if (!waiting.isEmpty()) {
             pool.blocking(() -> round.await(waiting));
         }
         return new Published(round.delivered.stream().sorted().toList(), Collections.unmodifiableMap(round.failed));
     }
 
-    private static boolean wants(Entry entry, String topic) {
-        return entry.subscriptions().stream().anyMatch(pattern -> Names.matches(pattern, topic));
+    /** One node, or of a family those of which one gets the event; who is found unable is taken out. */
+    private record Recipient(String family, List<String> able) {}
+
+    /** Those who want it and allow this node; of the others the round hears. */
+    private List<Recipient> recipients(String topic, Round round) {
+        List<Recipient> found = new ArrayList<>();
+        Map<String, List<String>> families = new TreeMap<>();
+        Map<String, String> denied = new TreeMap<>();
+        for (Entry entry : context.registry.liveEntries()) {
+            List<String> covering = covering(entry, topic);
+            if (covering.isEmpty()) {
+                continue;
+            }
+            String family = entry.published().shared().containsAll(covering) ? Names.familyOf(entry.name()) : "";
+            if (!entry.grants(context.name())) {
+                if (!entry.isStarting()) { // that one has not said yet whom it allows
+                    denied.put(entry.name(), family);
+                }
+            } else if (family.isEmpty()) {
+                found.add(new Recipient("", new ArrayList<>(List.of(entry.name()))));
+            } else {
+                families.computeIfAbsent(family, name -> new ArrayList<>()).add(entry.name());
+            }
+        }
+        denied.forEach((name, family) -> {
+            if (!families.containsKey(family)) {
+                round.failed(name, "ACCESS_DENIED", "it does not allow '" + context.name() + "'");
+            }
+        });
+        families.forEach((family, able) -> found.add(new Recipient(family, turns.ordered(family, able))));
+        return found;
+    }
+
+    private List<String> covering(Entry entry, String topic) {
+        if (entry.name().equals(context.name()) || entry.isLeaving()) {
+            return List.of();
+        }
+        return entry.subscriptions().stream()
+                .filter(pattern -> Names.matches(pattern, topic))
+                .toList();
+    }
+
+    /** Who of each family got the last event that its nodes share. Thread-safe. */
+    private static final class Turns {
+        private static final int MAX_FAMILIES = 1024;
+
+        private final Map<String, String> last = new HashMap<>();
+
+        /** Those behind the last one by name, then the others. */
+        synchronized List<String> ordered(String family, List<String> able) {
+            String before = last.getOrDefault(family, "");
+            List<String> ordered = new ArrayList<>(able);
+            ordered.sort(Comparator.comparing((String name) -> name.compareTo(before) <= 0)
+                    .thenComparing(Comparator.naturalOrder()));
+            return ordered;
+        }
+
+        synchronized void took(String family, String name) {
+            if (last.size() >= MAX_FAMILIES && !last.containsKey(family)) {
+                last.clear(); // they begin anew
+            }
+            last.put(family, name);
+        }
     }
 
     /** One event and who got it. */
@@ -84,20 +140,30 @@ public final class Publishing {
             deadline = System.nanoTime() + options.timeout().toNanos();
         }
 
-        /** Without waiting for room; false if there is none and it is not the last try. */
-        boolean tried(String target, boolean isLast) {
-            try {
-                send(target);
-                delivered.add(target);
-            } catch (InboxFullException full) {
-                if (!isLast) {
-                    return false;
+        /** Without waiting for room; whether one got it, none can, or it is the last try. */
+        boolean settled(Recipient one, boolean isLast) {
+            Map<String, SpeedException> errors = new TreeMap<>();
+            for (Iterator<String> able = one.able.iterator(); able.hasNext(); ) {
+                String target = able.next();
+                try {
+                    send(target);
+                    delivered.add(target);
+                    if (!one.family.isEmpty()) {
+                        turns.took(one.family, target);
+                    }
+                    return true;
+                } catch (InboxFullException full) {
+                    errors.put(target, full);
+                } catch (SpeedException error) {
+                    errors.put(target, error);
+                    able.remove();
                 }
-                failed(target, full.code(), full.getMessage());
-            } catch (SpeedException error) {
-                failed(target, error.code(), error.getMessage());
             }
-            return true;
+            boolean isOver = isLast || one.able.isEmpty();
+            if (isOver) {
+                errors.forEach((target, error) -> failed(target, error.code(), error.getMessage()));
+            }
+            return isOver;
         }
 
         private void send(String target) {
@@ -111,13 +177,13 @@ public final class Publishing {
         }
 
         /** Tries those again that had no room, all of them by turns, until the deadline. */
-        Void await(List<String> targets) {
-            List<String> waiting = new ArrayList<>(targets);
+        Void await(List<Recipient> recipients) {
+            List<Recipient> waiting = new ArrayList<>(recipients);
             long pause = FIRST_PAUSE_NANOS;
             while (!waiting.isEmpty()) {
                 long left = deadline - System.nanoTime();
                 boolean isLast = left <= 0 || context.awaitStop(Math.min(pause, left));
-                waiting.removeIf(target -> tried(target, isLast));
+                waiting.removeIf(one -> settled(one, isLast));
                 pause = Math.min(2 * pause, LONGEST_PAUSE_NANOS);
             }
             return null;

@@ -75,7 +75,7 @@ final class ServedStreams {
         if (found.takesItems()) {
             channel.open();
         }
-        ItemSender sender = new ItemSender(channel);
+        ItemSender sender = new ItemSender(channel, unsent -> {}); // the service hears of it when it writes
         try {
             Object answer = answer(sender, found, request, reader);
             sender.finish(false);

@@ -3,7 +3,9 @@ package speed.internal.engine.stream;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import speed.ItemWriter;
+import speed.errors.Execution;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.SpeedException;
 import speed.internal.GuardedBy;
@@ -24,6 +26,7 @@ public final class ItemSender implements ItemWriter {
     private static final long END_NANOS = 1_000_000_000L;
 
     private final StreamChannel channel;
+    private final Consumer<Throwable> onError;
     /** Held while items are taken and written, so that they keep their order. */
     private final Object sending = new Object();
 
@@ -46,9 +49,14 @@ public final class ItemSender implements ItemWriter {
     private volatile SpeedException error;
     private Thread thread;
 
-    /** Sends on a channel. */
-    public ItemSender(StreamChannel channel) {
+    /**
+     * Sends on a channel.
+     *
+     * @param onError is told what kept its thread from sending, before the channel is closed
+     */
+    public ItemSender(StreamChannel channel, Consumer<Throwable> onError) {
         this.channel = channel;
+        this.onError = onError;
     }
 
     @Override
@@ -147,9 +155,11 @@ public final class ItemSender implements ItemWriter {
             }
         } catch (SpeedException failure) {
             error = failure;
+            onError.accept(failure);
             channel.close();
         } catch (RuntimeException | Error odd) {
             LOG.error("items of a stream could not be sent", odd);
+            onError.accept(odd);
             channel.close();
         }
     }
@@ -176,9 +186,18 @@ public final class ItemSender implements ItemWriter {
                 bytes = 0;
             }
             if (!some.isEmpty() || last) {
-                channel.write(StreamPart.encodeItems(channel.requestId, number, some, last));
-                number += some.size();
+                write(some, last);
             }
         }
+    }
+
+    private void write(List<byte[]> some, boolean last) {
+        try {
+            channel.write(StreamPart.encodeItems(channel.requestId, number, some, last));
+        } catch (SpeedException failure) {
+            failure.about(Execution.MAY_HAVE_RUN); // whoever gave credit had begun
+            throw failure;
+        }
+        number += some.size();
     }
 }

@@ -271,8 +271,8 @@ public final class StreamChannel {
         return amount == Math.rint(amount) && amount < 0x1p53 ? (Number) (long) amount : (Number) amount;
     }
 
-    /** Why a service gets and sends nothing any more. */
-    SpeedException ended() {
+    /** Why nothing more comes and goes. */
+    public SpeedException ended() {
         String why = broken();
         return why != null
                 ? new InternalException(why, RUNNING)
