@@ -211,7 +211,7 @@ public interface Caller {
     /**
      * Calls a service that gives many items.
      *
-     * @param target name of a node of this root
+     * @param target name of a node of this root, or a family: all of a stream goes to one of its nodes
      * @param service name of the service
      * @param arguments by name
      * @return its items, to be closed unless they are read to the end
@@ -225,7 +225,7 @@ public interface Caller {
      * Calls a service that gives many items, of one type.
      *
      * @param <T> the type
-     * @param target name of a node of this root
+     * @param target name of a node of this root, or a family: all of a stream goes to one of its nodes
      * @param service name of the service
      * @param arguments by name
      * @param item as {@link Value#as} takes it
@@ -239,7 +239,7 @@ public interface Caller {
     /**
      * Calls a service that gives many items, takes many ({@link StreamOptions#withItems}), or both.
      *
-     * @param target name of a node of this root
+     * @param target name of a node of this root, or a family: all of a stream goes to one of its nodes
      * @param service name of the service
      * @param arguments by name
      * @param options deadlines, the window, and what is sent
@@ -254,13 +254,13 @@ public interface Caller {
      * Calls a service that gives many items of one type, takes many, or both.
      *
      * @param <T> the type; of another kind is a WireException, as for the result of a call
-     * @param target name of a node of this root
+     * @param target name of a node of this root, or a family: all of a stream goes to one of its nodes
      * @param service name of the service
      * @param arguments by name
      * @param item as {@link Value#as} takes it
      * @param options deadlines, the window, and what is sent
      * @return its items, to be closed unless they are read to the end
-     * @throws speed.errors.ConfigurationException for a family, a node of another host, and one that knows no streams
+     * @throws speed.errors.ConfigurationException for a node of another host, and one that knows no streams
      * @throws speed.errors.DeliveryException when the request could not be handed over
      */
     <T> Stream<T> stream(

@@ -389,12 +389,80 @@ class StreamTest extends TwoNodes {
 
     @Test
     void aStreamGoesToOneNodeOfThisRoot() {
-        assertThrows(ConfigurationException.class, () -> analytics.stream("billing.*", "rows", Map.of()));
+        assertThrows(UnknownNodeException.class, () -> analytics.stream("nobody.*", "rows", Map.of()));
         assertThrows(ConfigurationException.class, () -> analytics.stream("billing@hostb", "rows", Map.of()));
         UnknownNodeException unknown =
                 assertThrows(UnknownNodeException.class, () -> analytics.stream("absent", "rows", Map.of()));
         assertEquals(Execution.NOT_BEGUN, unknown.execution());
         assertThrows(ConfigurationException.class, () -> StreamOptions.DEFAULT.withWindow(0, 1));
+    }
+
+    // --- families ---
+
+    private Node member(String name, boolean offers) {
+        Node made = root.builder(name, "analytics").starting().open();
+        if (offers) {
+            made.register("sum", StreamService.exchanging(Long.class, (request, items, writer) -> {
+                long sum = 0;
+                for (writer.write(name); items.hasNext(); writer.write(sum)) {
+                    sum += items.next();
+                }
+                request.progress(1, 1);
+                return sum;
+            }));
+        }
+        made.ready();
+        return made;
+    }
+
+    @Test
+    void aStreamGoesToOneNodeOfAFamilyAndOnWhereItWasNotBegun() {
+        Node without = member("pricing.1", false);
+        Node with = member("pricing.2", true);
+        try {
+            for (int time = 0; time < 4; time++) {
+                List<StreamProgress> heard = new ArrayList<>();
+                Stream<Object> stream = analytics.stream(
+                        "pricing.*",
+                        "sum",
+                        Map.of(),
+                        StreamOptions.DEFAULT.withItems(List.of(1, 2, 3)).withProgress(heard::add));
+                assertEquals(List.of("pricing.2", 1L, 3L, 6L), all(stream));
+                assertEquals(6L, stream.result());
+                assertEquals(1, heard.size());
+            }
+            SpeedException nobody = assertThrows(
+                    SpeedException.class,
+                    () -> analytics.stream("pricing.*", "absent", Map.of()).result());
+            assertEquals("SERVICE_NOT_FOUND", nobody.code());
+            assertTrue(nobody.node().startsWith("pricing."), nobody.node());
+        } finally {
+            without.close();
+            with.close();
+        }
+    }
+
+    @Test
+    void whatHasTheSameKeyGoesToTheSameNodeOfAFamily() {
+        Node one = member("pricing.1", true);
+        Node two = member("pricing.2", true);
+        try {
+            StreamOptions keyed = StreamOptions.DEFAULT.withKey("alice").withItems(List.of());
+            List<Object> served = new ArrayList<>();
+            for (int time = 0; time < 5; time++) {
+                served.addAll(all(analytics.stream("pricing.*", "sum", Map.of(), keyed)));
+            }
+            assertEquals(5, served.size());
+            assertEquals(1, served.stream().distinct().count());
+            StreamOptions turns = StreamOptions.DEFAULT.withItems(List.of());
+            try (Stream<Object> first = analytics.stream("pricing.*", "sum", Map.of(), turns);
+                    Stream<Object> second = analytics.stream("pricing.*", "sum", Map.of(), turns)) {
+                assertFalse(first.next().equals(second.next()), "both went to one");
+            }
+        } finally {
+            one.close();
+            two.close();
+        }
     }
 
     @Test

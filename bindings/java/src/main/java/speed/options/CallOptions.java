@@ -14,8 +14,8 @@ import speed.internal.wire.Require;
  * @param retry how often it is tried; null for once. {@code submit} tries once
  * @param key of a family: what has the same key goes to the same node, as long as it is there; null for whichever has
  *     fewest calls of this node under way
- * @param onProgress is told, by the thread that calls, how far the service is; null for nobody. Such a call goes to one
- *     node of this root, and is tried once; {@code submit} refuses it
+ * @param onProgress is told, by the thread that calls, how far the service is; null for nobody. Such a call stays in
+ *     this root, and is tried once; {@code submit} refuses it
  */
 public record CallOptions(
         Duration timeout,
@@ -37,8 +37,8 @@ public record CallOptions(
      * @param retry how often it is tried; null for once. {@code submit} tries once
      * @param key of a family: what has the same key goes to the same node, as long as it is there; null for whichever has
      *     fewest calls of this node under way
-     * @param onProgress is told, by the thread that calls, how far the service is; null for nobody. Such a call goes to one
-     *     node of this root, and is tried once; {@code submit} refuses it
+     * @param onProgress is told, by the thread that calls, how far the service is; null for nobody. Such a call stays in
+     *     this root, and is tried once; {@code submit} refuses it
      */
     public CallOptions {
         timeout = Require.timeout(timeout);

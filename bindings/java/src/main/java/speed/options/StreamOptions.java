@@ -18,6 +18,8 @@ import speed.internal.wire.StreamOffer;
  *     AutoCloseable; null for none
  * @param onProgress is told how far the service is, by the thread that reads; null for nobody
  * @param traceparent W3C trace context; null takes that of the request at hand
+ * @param key of a family: what has the same key goes to the same node, as long as it is there; null for whichever has
+ *     fewest calls of this node under way
  */
 public record StreamOptions(
         Duration timeout,
@@ -26,10 +28,11 @@ public record StreamOptions(
         long windowBytes,
         Iterable<?> items,
         Consumer<StreamProgress> onProgress,
-        String traceparent) {
+        String traceparent,
+        String key) {
     /** No deadline, 30 s for the next item, the usual window, no items. */
-    public static final StreamOptions DEFAULT =
-            new StreamOptions(null, Duration.ofSeconds(30), Limits.STREAM_ITEMS, Limits.STREAM_BYTES, null, null, null);
+    public static final StreamOptions DEFAULT = new StreamOptions(
+            null, Duration.ofSeconds(30), Limits.STREAM_ITEMS, Limits.STREAM_BYTES, null, null, null, null);
 
     /**
      * Checks the window.
@@ -42,6 +45,8 @@ public record StreamOptions(
      *     AutoCloseable; null for none
      * @param onProgress is told how far the service is, by the thread that reads; null for nobody
      * @param traceparent W3C trace context; null takes that of the request at hand
+     * @param key of a family: what has the same key goes to the same node, as long as it is there; null for whichever has
+     *     fewest calls of this node under way
      * @throws ConfigurationException for one that holds nothing, or too much to be counted
      */
     public StreamOptions {
@@ -61,7 +66,7 @@ public record StreamOptions(
      */
     public StreamOptions withTimeout(Duration newTimeout) {
         Duration known = Require.value("timeout", newTimeout);
-        return new StreamOptions(known, idleTimeout, windowItems, windowBytes, items, onProgress, traceparent);
+        return new StreamOptions(known, idleTimeout, windowItems, windowBytes, items, onProgress, traceparent, key);
     }
 
     /**
@@ -71,7 +76,7 @@ public record StreamOptions(
      * @return such options
      */
     public StreamOptions withIdleTimeout(Duration newTimeout) {
-        return new StreamOptions(timeout, newTimeout, windowItems, windowBytes, items, onProgress, traceparent);
+        return new StreamOptions(timeout, newTimeout, windowItems, windowBytes, items, onProgress, traceparent, key);
     }
 
     /**
@@ -82,7 +87,7 @@ public record StreamOptions(
      * @return such options
      */
     public StreamOptions withWindow(long newItems, long newBytes) {
-        return new StreamOptions(timeout, idleTimeout, newItems, newBytes, items, onProgress, traceparent);
+        return new StreamOptions(timeout, idleTimeout, newItems, newBytes, items, onProgress, traceparent, key);
     }
 
     /**
@@ -93,7 +98,7 @@ public record StreamOptions(
      */
     public StreamOptions withItems(Iterable<?> newItems) {
         Iterable<?> known = Require.value("items", newItems);
-        return new StreamOptions(timeout, idleTimeout, windowItems, windowBytes, known, onProgress, traceparent);
+        return new StreamOptions(timeout, idleTimeout, windowItems, windowBytes, known, onProgress, traceparent, key);
     }
 
     /**
@@ -104,7 +109,7 @@ public record StreamOptions(
      */
     public StreamOptions withProgress(Consumer<StreamProgress> listener) {
         Consumer<StreamProgress> known = Require.value("onProgress", listener);
-        return new StreamOptions(timeout, idleTimeout, windowItems, windowBytes, items, known, traceparent);
+        return new StreamOptions(timeout, idleTimeout, windowItems, windowBytes, items, known, traceparent, key);
     }
 
     /**
@@ -114,6 +119,18 @@ public record StreamOptions(
      * @return such options
      */
     public StreamOptions withTraceparent(String newTraceparent) {
-        return new StreamOptions(timeout, idleTimeout, windowItems, windowBytes, items, onProgress, newTraceparent);
+        return new StreamOptions(
+                timeout, idleTimeout, windowItems, windowBytes, items, onProgress, newTraceparent, key);
+    }
+
+    /**
+     * Always the same node of a family.
+     *
+     * @param newKey any text
+     * @return such options
+     */
+    public StreamOptions withKey(String newKey) {
+        String known = Require.value("key", newKey);
+        return new StreamOptions(timeout, idleTimeout, windowItems, windowBytes, items, onProgress, traceparent, known);
     }
 }

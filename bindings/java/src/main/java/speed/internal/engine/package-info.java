@@ -25,6 +25,7 @@
  *   <li>{@code Dispatch}'s monitor: whether there is a store of segments
  *   <li>{@code DeadLetterBox}'s monitor: the files of dead letters
  *   <li>{@code HeldPayloads}' monitor: the store of segments and what it holds
+ *   <li>what {@code StreamChannel} holds while another node is asked: one thread of a stream does
  *   <li>what {@code ItemSender} holds while it sends: the order of the items of one stream
  *   <li>{@code OutgoingLink.lock}: sequence, sealing and appending of one link; a second one, of a link that is put to rest,
  *       is only tried

@@ -21,9 +21,9 @@ import speed.errors.ConfigurationException;
 import speed.errors.NodeClosedException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
-import speed.internal.core.Family;
 import speed.internal.core.Interceptors;
 import speed.internal.engine.call.Calls;
+import speed.internal.engine.call.Members;
 import speed.internal.engine.deliver.Delivery;
 import speed.internal.engine.remote.Peer;
 import speed.internal.topics.HostedTopic;
@@ -130,9 +130,10 @@ final class OpenNode implements Node {
     private Object called(CallRequest request) {
         CallOptions options = request.options();
         if (options.onProgress() != null) {
-            Calls.Asked asked = asked(
+            Calls.Asked asked = Calls.Asked.now(
                     request.target(), request.service(), request.arguments(), options.timeout(), options.traceparent());
-            return runtime.streams().call(asked, options.onProgress(), options.views());
+            Members members = runtime.peers().members(request.target(), options.key());
+            return runtime.streams().call(asked, members, options.onProgress(), options.views());
         }
         return peer(request.target(), options)
                 .call(
@@ -184,21 +185,13 @@ final class OpenNode implements Node {
         checkCall(target, service, arguments);
         Require.value("item", item);
         Require.value("options", options);
-        Calls.Asked asked = asked(target, service, arguments, options.timeout(), options.traceparent());
+        Calls.Asked asked = Calls.Asked.now(target, service, arguments, options.timeout(), options.traceparent());
         return runtime.streams().stream(
                 asked,
+                runtime.peers().members(target, options.key()),
                 options,
                 value -> Conversion.as(value, item, "BAD_PAYLOAD", "an item"),
                 item == ByteBuffer.class);
-    }
-
-    private static Calls.Asked asked(
-            String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent) {
-        if (Hosts.isRemote(target) || Family.isFamily(target)) {
-            throw new ConfigurationException(
-                    "'" + target + "' is no node of this host: streams and progress go to one");
-        }
-        return new Calls.Asked(target, service, arguments, timeout, traceparent, null);
     }
 
     private Peer peer(String target) {

@@ -9,6 +9,7 @@ import speed.errors.CallWithdrawnException;
 import speed.errors.Execution;
 import speed.errors.InternalException;
 import speed.errors.SpeedException;
+import speed.internal.core.Family;
 import speed.internal.engine.stream.ItemReader;
 import speed.internal.engine.stream.StreamChannel;
 import speed.internal.engine.stream.StreamChannel.Found;
@@ -150,7 +151,9 @@ final class CallStream<T> extends ItemReader<T> implements Stream<T> {
     }
 
     private SpeedException named(SpeedException failure) {
-        failure.about(target, service);
+        if (failure.node() == null || !Family.isFamily(target)) {
+            failure.about(target, service);
+        }
         if (failure.execution() == null) {
             failure.about(Execution.MAY_HAVE_RUN);
         }

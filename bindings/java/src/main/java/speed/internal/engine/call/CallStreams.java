@@ -4,7 +4,6 @@ import java.time.Duration;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import speed.Stream;
-import speed.errors.SpeedException;
 import speed.internal.core.StreamCredit;
 import speed.internal.core.StreamWindow;
 import speed.internal.engine.Context;
@@ -42,12 +41,13 @@ public final class CallStreams {
     }
 
     /** Calls a service that gives or takes many items. */
-    public <T> Stream<T> stream(Calls.Asked asked, StreamOptions options, Function<Object, T> reading, boolean views) {
+    public <T> Stream<T> stream(
+            Calls.Asked asked, Members members, StreamOptions options, Function<Object, T> reading, boolean views) {
         StreamOffer offer = new StreamOffer(
                 options.windowItems(), options.windowBytes(), options.items() != null, options.onProgress() != null);
         Duration timeout = options.timeout() == null ? FOR_EVER : options.timeout();
         Calls.Asked whole = asked.within(timeout).beside(offer);
-        CallStream<T> stream = begin(whole, options.idleTimeout(), options.onProgress(), reading, views);
+        CallStream<T> stream = begin(whole, members, options.idleTimeout(), options.onProgress(), reading, views);
         if (options.items() != null) {
             stream.send(options.items());
         }
@@ -55,57 +55,32 @@ public final class CallStreams {
     }
 
     /** Calls a service and waits for its result; this thread tells the program how far it is. */
-    public Object call(Calls.Asked asked, Consumer<StreamProgress> listener, boolean views) {
+    public Object call(Calls.Asked asked, Members members, Consumer<StreamProgress> listener, boolean views) {
         Calls.Asked whole = asked.beside(new StreamOffer(0, 0, false, true));
-        try (CallStream<Object> stream = begin(whole, null, listener, Function.identity(), views)) {
+        try (CallStream<Object> stream = begin(whole, members, null, listener, Function.identity(), views)) {
             return stream.result();
         }
     }
 
     private <T> CallStream<T> begin(
             Calls.Asked asked,
+            Members members,
             Duration idle,
             Consumer<StreamProgress> listener,
             Function<Object, T> reading,
             boolean views) {
-        String target = asked.target();
-        String requestId = calls.nextId();
         StreamOffer offer = asked.offer();
+        StreamCourse course = new StreamCourse(calls, open, asked, members, views);
         StreamChannel channel = new StreamChannel(
                 context.name(),
-                requestId,
+                "",
                 pool,
                 StreamWindow.opened(offer.items(), offer.bytes()),
                 new StreamCredit(0, 0),
-                (payload, mayWait) -> write(target, payload));
-        open.add(target, channel);
-        try {
-            calls.start(requestId, asked, outcome -> {
-                open.remove(target, requestId);
-                channel.end(outcome);
-            });
-        } catch (SpeedException failure) {
-            open.remove(target, requestId);
-            failure.about(target, asked.service());
-            throw failure;
-        }
-        return new CallStream<>(
-                channel, made(channel, target, views), target, asked.service(), idle, listener, reading, views);
-    }
-
-    private CallStream.Made made(StreamChannel channel, String target, boolean views) {
-        return new CallStream.Made() {
-            @Override
-            public Object outcome() {
-                return calls.read(channel.outcome(), views);
-            }
-
-            @Override
-            public void withdraw() {
-                open.remove(target, channel.requestId);
-                calls.withdraw(target, channel.requestId);
-            }
-        };
+                (payload, mayWait) -> write(course.member(), payload),
+                course);
+        course.begin(channel);
+        return new CallStream<>(channel, course, asked.target(), asked.service(), idle, listener, reading, views);
     }
 
     private void write(String target, byte[] payload) {

@@ -103,6 +103,16 @@ public final class Calls {
             Duration timeout,
             String trace,
             StreamOffer offer) {
+        /** Whichever thread asks later: under the trace context of this one. */
+        public static Asked now(
+                String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
+            return new Asked(target, service, arguments, timeout, Trace.orCurrent(trace), null);
+        }
+
+        Asked to(String another) {
+            return new Asked(another, service, arguments, timeout, trace, offer);
+        }
+
         Asked within(Duration another) {
             return new Asked(target, service, arguments, another, trace, offer);
         }

@@ -15,6 +15,7 @@ import speed.internal.GuardedBy;
 import speed.internal.core.Family;
 import speed.internal.core.Family.Member;
 import speed.internal.engine.Context;
+import speed.internal.engine.call.Members;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Names;
 
@@ -162,7 +163,7 @@ public final class Families {
     }
 
     /** The members that one call asks, one after the other. For one thread at a time. */
-    final class Walk {
+    final class Walk implements Members {
         private final String family;
         private final String key;
         private final Set<Member> tried = new HashSet<>();
@@ -174,7 +175,8 @@ public final class Families {
         }
 
         /** The next one; throws the error of the last one where there is no other. */
-        String take() {
+        @Override
+        public String take() {
             try {
                 return Families.this.take(family, key, tried);
             } catch (UnknownNodeException | AccessDeniedException nobody) {
@@ -183,7 +185,8 @@ public final class Families {
         }
 
         /** That member did not begin it. Throws {@code failure} where it is final. */
-        void failed(SpeedException failure, String member) {
+        @Override
+        public void failed(SpeedException failure, String member) {
             failure.about(member, failure.service());
             if (!Family.passesOn(failure.code(), failure.execution())) {
                 throw failure;
@@ -192,6 +195,11 @@ public final class Families {
             if (Family.isGone(failure.code())) {
                 tried.stream().filter(one -> one.name().equals(member)).forEach(Families.this::left);
             }
+        }
+
+        @Override
+        public void ended(String member) {
+            Families.this.ended(member);
         }
     }
 }

@@ -4,6 +4,7 @@ import speed.errors.ConfigurationException;
 import speed.internal.core.Family;
 import speed.internal.engine.MessageProtection;
 import speed.internal.engine.call.Calls;
+import speed.internal.engine.call.Members;
 import speed.internal.engine.link.Links;
 import speed.internal.engine.threads.WorkerPool;
 import speed.internal.wire.Hosts;
@@ -38,15 +39,32 @@ public final class PeerLookup {
         return of(target, null);
     }
 
+    /** Whom a stream may be served by. */
+    public Members members(String target, String key) {
+        if (Hosts.isRemote(target)) {
+            throw new ConfigurationException(
+                    "'" + target + "' is no node of this host: streams and progress go to one");
+        }
+        if (Family.isFamily(target)) {
+            return families.new Walk(Names.checkGrant(target), key);
+        }
+        checkKeyless(key);
+        return Members.of(target);
+    }
+
+    private static void checkKeyless(String key) {
+        if (key != null) {
+            throw new ConfigurationException(
+                    "a key chooses among the nodes of a family: name one, such as 'pricing.*'");
+        }
+    }
+
     /** Likewise; of a family, {@code pricing.*}, what has the same key goes to the same node. */
     public Peer of(String target, String key) {
         if (Family.isFamily(target)) {
             return new FamilyPeer(families, this::of, Names.checkGrant(target), key);
         }
-        if (key != null) {
-            throw new ConfigurationException(
-                    "a key chooses among the nodes of a family: name one, such as 'pricing.*'");
-        }
+        checkKeyless(key);
         return Hosts.isRemote(target)
                 ? new GatewayPeer(calls, messages, target)
                 : new LocalPeer(links, calls, large, messages, pool, target);

@@ -54,7 +54,7 @@ final class ServedStreams {
             return ServiceTable.invoke(
                     one -> around.through(one, through -> serve(channel, found, through)), heard, failed);
         } finally {
-            open.remove(accepted.source(), channel.requestId);
+            open.remove(accepted.source(), channel.requestId());
             channel.close();
         }
     }
@@ -66,7 +66,8 @@ final class ServedStreams {
                 pool,
                 StreamWindow.closed(Limits.STREAM_ITEMS, Limits.STREAM_BYTES),
                 new StreamCredit(offer.items(), offer.bytes()),
-                (payload, mayWait) -> answers.sendPart(accepted.source(), accepted.generation(), payload, mayWait));
+                (payload, mayWait) -> answers.sendPart(accepted.source(), accepted.generation(), payload, mayWait),
+                ended -> false);
     }
 
     private static Object serve(StreamChannel channel, ServiceTable.Found found, Request request) throws Exception {

@@ -193,7 +193,7 @@ public final class ItemSender implements ItemWriter {
 
     private void write(List<byte[]> some, boolean last) {
         try {
-            channel.write(StreamPart.encodeItems(channel.requestId, number, some, last));
+            channel.write(StreamPart.encodeItems(channel.requestId(), number, some, last));
         } catch (SpeedException failure) {
             failure.about(Execution.MAY_HAVE_RUN); // whoever gave credit had begun
             throw failure;

@@ -73,10 +73,19 @@ public final class StreamChannel {
         void write(byte[] payload, boolean mayWait);
     }
 
+    /** What asks another node where that of this stream began nothing (S-40). */
+    public interface Renewal {
+        /** Whether another one was asked: then the channel has begun again. A thread of the program waits for it. */
+        boolean renew(Outcome ended);
+    }
+
     private final String node;
-    public final String requestId;
+    private volatile String requestId;
     private final WorkerPool pool;
     private final Writing writing;
+    private final Renewal renewal;
+    /** Held while another node is asked. */
+    private final Object turn = new Object();
 
     @GuardedBy("this")
     private final StreamWindow window;
@@ -115,13 +124,30 @@ public final class StreamChannel {
      * @param credit for those that go out
      */
     public StreamChannel(
-            String node, String requestId, WorkerPool pool, StreamWindow window, StreamCredit credit, Writing writing) {
+            String node,
+            String requestId,
+            WorkerPool pool,
+            StreamWindow window,
+            StreamCredit credit,
+            Writing writing,
+            Renewal renewal) {
         this.node = node;
         this.requestId = requestId;
         this.pool = pool;
         this.window = window;
         this.credit = credit;
         this.writing = writing;
+        this.renewal = renewal;
+    }
+
+    public String requestId() {
+        return requestId;
+    }
+
+    /** Begins under a request id; nothing went over it before. */
+    public synchronized void begin(String newRequestId) {
+        requestId = newRequestId;
+        outcome = null;
     }
 
     /** A thread of this stream; it keeps no program alive. */
@@ -190,7 +216,34 @@ public final class StreamChannel {
     }
 
     /** What arrived, in order, if anything did. */
-    public synchronized Taken take() {
+    public Taken take() {
+        return orNothing(look());
+    }
+
+    /** The same; waits a moment for something. */
+    public Taken await() {
+        return orNothing(awaited(this::look, Taken.NOTHING));
+    }
+
+    private Taken orNothing(Taken taken) {
+        return taken.found() == Found.OVER && goesOn() ? Taken.NOTHING : taken;
+    }
+
+    /** Whether it goes on at another node. */
+    private boolean goesOn() {
+        synchronized (turn) {
+            Outcome ended;
+            synchronized (this) {
+                ended = outcome;
+                if (isClosed || broken != null) {
+                    return false;
+                }
+            }
+            return ended == null || renewal.renew(ended); // another thread asked meanwhile, or this one does
+        }
+    }
+
+    private synchronized Taken look() {
         if (isClosed || broken != null) {
             return Taken.OVER;
         }
@@ -204,11 +257,6 @@ public final class StreamChannel {
             return next;
         }
         return outcome != null ? Taken.OVER : isLast ? Taken.LAST : Taken.NOTHING;
-    }
-
-    /** The same; waits a moment for something. */
-    public Taken await() {
-        return awaited(this::take, Taken.NOTHING);
     }
 
     /** So much of what was taken was processed: gives credit when it is time. */
@@ -233,17 +281,25 @@ public final class StreamChannel {
     }
 
     /** Credit for one item of so many bytes, which then counts as sent; for 0 whether any was given at all. */
-    synchronized Reserved reserve(long bytes) {
+    Reserved reserve(long bytes) {
+        return orNothing(lookFor(bytes));
+    }
+
+    /** The same; waits a moment for credit. */
+    Reserved awaitCredit(long bytes) {
+        return orNothing(awaited(() -> lookFor(bytes), Reserved.NOTHING));
+    }
+
+    private Reserved orNothing(Reserved reserved) {
+        return reserved == Reserved.OVER && goesOn() ? Reserved.NOTHING : reserved;
+    }
+
+    private synchronized Reserved lookFor(long bytes) {
         if (isClosed || outcome != null || broken != null) {
             return Reserved.OVER;
         }
         boolean has = bytes == 0 ? credit.hasBegun() : credit.send(bytes);
         return has ? Reserved.CREDIT : Reserved.NOTHING;
-    }
-
-    /** The same; waits a moment for credit. */
-    Reserved awaitCredit(long bytes) {
-        return awaited(() -> reserve(bytes), Reserved.NOTHING);
     }
 
     void write(byte[] payload) {

@@ -12,7 +12,7 @@ public final class Streams {
 
     /** A stream with another node begins. */
     public void add(String node, StreamChannel channel) {
-        channels.put(new Key(node, channel.requestId), channel);
+        channels.put(new Key(node, channel.requestId()), channel);
     }
 
     /** A stream is over. */
