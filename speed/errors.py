@@ -9,7 +9,9 @@ SpeedError
 │       NodeClosedError ForkedNodeError
 ├── DeliveryError
 │       UnknownNodeError NodeStartingError NodeLeftError (NodeLeavingError NodeReplacedError HostAwayError)
-│       InboxFullError StorageError PayloadTooLargeError UnserialisableError NotAcknowledgedError SegmentStoreError
+│       IdentityError (IdentityChangedError IdentityRevokedError IdentityExpiredError IdentityUnvouchedError
+│       IdentityMissingError IdentityCopiedError) InboxFullError StorageError PayloadTooLargeError UnserialisableError
+│       NotAcknowledgedError SegmentStoreError
 ├── CallError
 │       ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError CallTimeoutError InternalError
 │       SegmentsLostError CallWithdrawnError ApplicationError
@@ -200,6 +202,48 @@ class HostAwayError(NodeLeftError):
     """Another host cannot be reached, or was lost before it answered."""
 
     code = "HOST_AWAY"
+
+
+class IdentityError(DeliveryError):
+    """Another node is not who it is to be, or this node is not; nothing was written to it."""
+
+    code = "IDENTITY"
+
+
+class IdentityChangedError(IdentityError):
+    """The node has another identity than the one that is known, granted or vouched for."""
+
+    code = "IDENTITY_CHANGED"
+
+
+class IdentityRevokedError(IdentityError):
+    """An owner revoked the identity of the node."""
+
+    code = "IDENTITY_REVOKED"
+
+
+class IdentityExpiredError(IdentityError):
+    """The owner's statement about the identity of the node is over."""
+
+    code = "IDENTITY_EXPIRED"
+
+
+class IdentityUnvouchedError(IdentityError):
+    """No owner vouches for the identity of the node, or too many identities are remembered."""
+
+    code = "IDENTITY_UNVOUCHED"
+
+
+class IdentityMissingError(IdentityError):
+    """The node comes without the identity that it is known to have."""
+
+    code = "IDENTITY_MISSING"
+
+
+class IdentityCopiedError(IdentityError):
+    """Another node lives with this identity."""
+
+    code = "IDENTITY_COPIED"
 
 
 class InboxFullError(DeliveryError):

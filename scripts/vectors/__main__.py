@@ -22,6 +22,7 @@ from scripts.vectors.floors import floors
 from scripts.vectors.groups import groups
 from scripts.vectors.harmless import harmless
 from scripts.vectors.hosts import hosts
+from scripts.vectors.identity import identity
 from scripts.vectors.journal import journal
 from scripts.vectors.lanes import lanes
 from scripts.vectors.leases import leases
@@ -80,6 +81,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         transcript,
         backend_names,
         hosts,
+        identity,
     )
 }
 

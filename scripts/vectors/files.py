@@ -51,7 +51,8 @@ def entries() -> dict[str, Any]:
     fields = json.loads(line)
 
     def seen(entry: Entry) -> dict[str, Any]:
-        return {**asdict(entry), "node_id": entry.id.hex()}
+        fields = {**asdict(entry), "node_id": entry.id.hex()}
+        return {name: value for name, value in fields.items() if name not in ("identity", "identities") or value}
 
     def good(name: str, bug: str, data: bytes, entry: Entry = ENTRY) -> dict[str, Any]:
         return {"name": name, "bug": bug, "bytes": len(data), "content": data.rstrip(b" ").hex(), "entry": seen(entry)}

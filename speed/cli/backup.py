@@ -7,7 +7,7 @@ import io
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 import click
@@ -81,6 +81,9 @@ class Copying:
         """Copy everything; returns how much of each kind. OSError."""
         self._copied.update({"claims": 0, "nodes": 0, "lanes": 0, "dead letters": 0, "journals": 0, "bytes": 0})
         self._claims()
+        statements = names.statements_dir(self._root)
+        if os.path.isdir(statements):
+            self._flat(statements, names.statements_dir(self._copy), "")
         for name in _directories(self._root):
             if names.JOURNAL_LOCK in os.listdir(names.child_path(self._root, name)):
                 self._journal(name)
@@ -227,10 +230,11 @@ def _files(directory: str) -> Iterator[str]:
 def _lane_files(lane: str) -> list[str]:
     """What a receiver would read: a larger file under such a name is none of a lane.
 
-    Slots come last: what an envelope in the copy says of them was written by then, or is under way.
+    Slots come last: what an envelope in the copy says of them was written by then, or is under way. So do openings.
     """
     files = list(_files(lane))
-    found = [name for parse in (names.parse_lane_file, names.parse_slot) for name in files if parse(name) is not None]
+    parsers: tuple[Callable[[str], object], ...] = (names.parse_lane_file, names.parse_slot, names.parse_opening)
+    found = [name for parse in parsers for name in files if parse(name) is not None]
     return [name for name in found if _size(names.child_path(lane, name)) <= MAX_SEGMENT_BYTES]
 
 

@@ -33,6 +33,7 @@ from speed.cli.options import (
     table_of,
 )
 from speed.errors import WireError
+from speed.wire.identities import fingerprint_in
 from speed.wire.names import GATEWAY, is_node_name
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ def _described(entry: Entry) -> dict[str, Any]:
         "fabrics": list(entry.fabrics),
         "allow": list(entry.allow),
         "deny": list(entry.deny),
+        "identity": fingerprint_in(entry),
+        "identities": list(entry.identities),
         "subscriptions": list(entry.subscriptions),
         "shared": list(entry.shared),
         "language": entry.language,
@@ -131,7 +134,7 @@ def _described(entry: Entry) -> dict[str, Any]:
 def _grants(entry: Entry) -> str:
     """Whom it allows, and who is excepted."""
     excepted = f" but not {' '.join(entry.deny)}" if entry.deny else ""
-    return (" ".join(entry.allow) or "nobody") + excepted
+    return (" ".join((*entry.allow, *entry.identities)) or "nobody") + excepted
 
 
 def _node_row(entry: Entry, keys: Mapping[str, tuple[str, ...]] = _NO_KEYS) -> list[str]:

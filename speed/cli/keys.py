@@ -1,4 +1,4 @@
-"""``speed root init`` and ``speed key new|id|status|rotate``, and which nodes have the keys of a file (W-20)."""
+"""``speed root init``, ``speed key new|id|status|rotate|identity``, and which nodes have the keys of a file (W-20)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from speed.fs.registry import Registry
+    from speed.wire.identities import NodeIdentity
     from speed.wire.seal import Keyring
 
 
@@ -146,8 +148,18 @@ def _is_unread_under(registry: Registry, name: str, sender: str, retired: Collec
         for place in (one for one in listing.files if one >= start[:2]):
             head = _envelope_at(lane, place, start[2] if place == start[:2] else 0)
             if len(head) == AAD_BYTES:
-                return parse_header(head).key_id in retired
+                return _shared_key_id(lane, place[0], parse_header(head).key_id) in retired
     return False
+
+
+def _shared_key_id(lane: LaneFiles, generation: int, key_id: bytes) -> bytes:
+    """Of the key that an envelope needs; a bound link names its own, and its opening the shared one (I-4)."""
+    from speed.wire.identities import shared_key_id_of
+
+    try:
+        return shared_key_id_of(lane.read_opening(generation, key_id))
+    except FileNotFoundError:
+        return key_id
 
 
 def _envelope_at(lane: LaneFiles, place: tuple[int, int], offset: int) -> bytes:
@@ -349,3 +361,143 @@ def _show(settings: Settings, path: str) -> None:
         print_value({"file": path, "keyId": ids[0], "accepted": ids}, True)
         return
     echo(f"{path}: seals with {ids[0]}" + (f", accepts {', '.join(ids[1:])}" if ids[1:] else ""))
+
+
+# --- identities of nodes (I-1 to I-7) ---
+
+
+@key_command.group("identity")
+def identity_command() -> None:
+    """Make identities of nodes, and say whose name is whose. A secret is never printed."""
+
+
+def _show_identity(settings: Settings, path: str, identity: NodeIdentity) -> None:
+    if settings.as_json:
+        about = {"exchangeKeys": len(identity.exchanges), "owners": list(identity.owners)}
+        print_value({"file": path, "fingerprint": identity.fingerprint, **about}, True)
+        return
+    echo(f"{path}: {identity.fingerprint}")
+
+
+@identity_command.command("new")
+@click.argument("file")
+@click.option(
+    "--owner", "owners", metavar="FINGERPRINT", multiple=True, help="Whose statements count. May be repeated."
+)
+@common_options
+def identity_new(settings: Settings, file: str, owners: tuple[str, ...]) -> None:
+    """Write a new identity that only you can read, and show its fingerprint.
+
+    With --owner only identities that an owner vouches for are accepted. Without, whoever comes first under a name is
+    remembered, in FILE.known.
+    """
+    from speed.fs.keyfile import write_identity
+    from speed.wire.identities import NodeIdentity, format_identity_file, parse_identity_file
+
+    path, identity = os.path.abspath(file), NodeIdentity.new(owners)
+    parse_identity_file(format_identity_file(identity))  # says what is wrong with an owner
+    write_identity(path, identity)
+    _show_identity(settings, path, identity)
+
+
+@identity_command.command("show")
+@click.argument("file")
+@common_options
+def identity_show(settings: Settings, file: str) -> None:
+    """Show the fingerprint of an identity."""
+    from speed.fs.keyfile import read_identity
+
+    path = os.path.abspath(file)
+    _show_identity(settings, path, read_identity(path))
+
+
+@identity_command.command("renew")
+@click.argument("file")
+@click.option("--keep", type=click.IntRange(0, 3), default=1, show_default=True, help="Older exchange keys to keep.")
+@common_options
+def identity_renew(settings: Settings, file: str, keep: int) -> None:
+    """Give an identity a new exchange key; its fingerprint stays. The node takes it at its next start.
+
+    What was sealed for a key that is dropped opens no more: not for a thief of this file, and not for its node. So
+    renew first, and drop the old key with `--keep 0` once the node was restarted and has read all its lanes.
+    """
+    from speed.fs.keyfile import change_identity
+
+    path = os.path.abspath(file)
+    _show_identity(settings, path, change_identity(path, lambda identity: identity.renewed(keep)))
+
+
+@identity_command.command("vouch")
+@click.argument("node")
+@click.argument("fingerprint")
+@click.option("--owner", "file", metavar="FILE", required=True, help="The identity of the owner.")
+@click.option("--days", type=click.IntRange(1), help="For how long; without it there is no end.")
+@common_options
+def identity_vouch(settings: Settings, node: str, fingerprint: str, file: str, days: int | None) -> None:
+    """State as an owner that NODE is who has FINGERPRINT."""
+    from speed.wire.identities import VOUCHED
+
+    _state(settings, node, fingerprint, file, VOUCHED, days)
+
+
+@identity_command.command("revoke")
+@click.argument("node")
+@click.argument("fingerprint")
+@click.option("--owner", "file", metavar="FILE", required=True, help="The identity of the owner.")
+@common_options
+def identity_revoke(settings: Settings, node: str, fingerprint: str, file: str) -> None:
+    """State as an owner that NODE no longer is who has FINGERPRINT."""
+    from speed.wire.identities import REVOKED
+
+    _state(settings, node, fingerprint, file, REVOKED, None)
+
+
+def _state(settings: Settings, node: str, fingerprint: str, file: str, kind: int, days: int | None) -> None:
+    from speed.fs.keyfile import read_identity, statement_of, write_statement
+    from speed.wire.identities import VOUCHED, Statement, make_statement
+
+    names.check_node_name(node)
+    if not names.is_fingerprint(fingerprint):
+        raise ConfigurationError(f"{fingerprint!r} is no fingerprint: `speed key identity show FILE` prints one")
+    owner, now = read_identity(os.path.abspath(file)), int(time.time())
+    before = statement_of(settings.root, node, (owner.fingerprint,))
+    issued = now if before is None else max(now, before.issued + 1)  # the newer one counts
+    until = 0 if days is None else now + days * 86400
+    made = make_statement(owner, Statement(kind, names.node_id(node), fingerprint, issued, until))
+    write_statement(settings.root, node, made)
+    what = "vouched for" if kind == VOUCHED else "revoked"
+    if settings.as_json:
+        print_value({"node": node, "fingerprint": fingerprint, "state": what, "until": until}, True)
+    else:
+        echo(f"{node}: {fingerprint} is {what} by {owner.fingerprint}")
+
+
+@identity_command.command("known")
+@click.argument("file")
+@common_options
+def identity_known(settings: Settings, file: str) -> None:
+    """Show whom the node of this identity remembers."""
+    from speed.fs.keyfile import KnownIdentities
+
+    found = sorted(KnownIdentities(os.path.abspath(file)).all().items())
+    if settings.as_json:
+        print_value(
+            [{"node": name, "fingerprint": one.fingerprint, "revoked": one.is_revoked} for name, one in found], True
+        )
+    else:
+        rows = [[name, one.fingerprint, "revoked" if one.is_revoked else ""] for name, one in found]
+        print_rows(("node", "fingerprint", ""), rows, empty="Nobody is known.")
+
+
+@identity_command.command("forget")
+@click.argument("file")
+@click.argument("node")
+@common_options
+def identity_forget(settings: Settings, file: str, node: str) -> None:
+    """Forget the identity of NODE: whoever comes next under its name is remembered. Stop the node of FILE first."""
+    from speed.fs.keyfile import KnownIdentities
+
+    if not KnownIdentities(os.path.abspath(file)).forget(node):
+        raise ConfigurationError(f"{node!r} is not known to the node of {file}")
+    if not settings.as_json:
+        echo(f"{node} is forgotten.")

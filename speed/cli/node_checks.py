@@ -299,6 +299,8 @@ def _items(
     opener = LinkOpener(registry.keyring, *ids, life)
     decoder = LaneDecoder(*ids, MAX_PAYLOAD_BYTES, opener.open)
     items: list[Opened | Damage] = []
+    if _is_bound(lane, generation):
+        return items  # it opens for its two nodes alone (I-4)
     try:
         fd = os.open(names.lane_file_name(generation, number), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=lane)
     except OSError:
@@ -313,6 +315,11 @@ def _items(
         items += scanned.items
         at, more = at + scanned.consumed, scanned.more and scanned.consumed > 0
     return items
+
+
+def _is_bound(lane: int, generation: int) -> bool:
+    """Whether a sender bound its link in this generation."""
+    return any(opening and opening[0] == generation for opening in map(names.parse_opening, os.listdir(lane)))
 
 
 def _is_sound(item: Opened) -> bool:
@@ -333,6 +340,7 @@ def _is_foreign(filename: str) -> bool:
         names.parse_start,
         names.parse_fence,
         names.parse_deliveries,
+        names.parse_opening,
     )
     return not filename.startswith(names.TEMPORARY_PREFIX) and all(parse(filename) is None for parse in known)
 

@@ -20,8 +20,15 @@ from speed.wire.entry import Entry
 _CACHE_LIMIT = 4096
 
 
-def granted(entry: Entry, name: str) -> bool:
-    """True when the most specific published pattern that covers ``name`` is a grant (the sender's check)."""
+def granted(entry: Entry, name: str, fingerprint: str | None = None) -> bool:
+    """True when the most specific published pattern that covers ``name`` is a grant (the sender's check).
+
+    ``fingerprint``: of its identity, empty without one; grants of the name that are of identities decide before all
+    others (I-8). None asks for the name alone: whoever writes is judged again.
+    """
+    of_name = [one for one in entry.identities if one.rpartition("@")[0] == name]
+    if of_name:
+        return fingerprint is None or f"{name}@{fingerprint}" in of_name
     return _specificity(entry.allow, name) > _specificity(entry.deny, name)
 
 
@@ -33,11 +40,13 @@ def _specificity(patterns: Iterable[str], name: str) -> int:
 class _Rules:
     """One immutable state of a policy, with its own decision cache."""
 
-    __slots__ = ("allow", "cache", "deny", "table")
+    __slots__ = ("allow", "cache", "deny", "identities", "table")
 
-    def __init__(self, table: Mapping[str, bool]) -> None:
+    def __init__(self, table: Mapping[str, bool], identities: frozenset[str] = frozenset()) -> None:
+        self.identities = identities
+        of_identities = {one.rpartition("@")[0] for one in identities}
         self.table = MappingProxyType(dict(table))
-        self.allow = tuple(sorted(pattern for pattern, grant in table.items() if grant))
+        self.allow = tuple(sorted(one for one, grant in table.items() if grant and one not in of_identities))
         denied = sorted(pattern for pattern, grant in table.items() if not grant)
         self.deny = tuple(one for one in denied if any(_covers(grant, one) for grant in self.allow))
         self.cache: dict[str, bool] = {}
@@ -72,11 +81,18 @@ class AccessPolicy:
         self.allow(*allow)
 
     def allow(self, *patterns: str) -> None:
-        """Grant: a node name, or ``<name>.*`` for a family. Raises InvalidNameError, then grants none."""
-        for pattern in patterns:
-            names.check_grant(pattern)
+        """Grant: a node name, ``<name>.*`` for a family, or ``<name>@<fingerprint>`` for one identity (I-8).
+
+        Raises InvalidNameError, then grants none.
+        """
+        plain = [one.rpartition("@")[0] if names.names_identity(one) else one for one in patterns]
+        for pattern, name in zip(patterns, plain, strict=True):
+            names.check_grant(name)
+            if name != pattern:
+                names.check_node_name(name)
         if patterns:
-            self._rules = _Rules({**self._rules.table, **dict.fromkeys(patterns, True)})
+            identities = self._rules.identities.union(one for one in patterns if names.names_identity(one))
+            self._rules = _Rules({**self._rules.table, **dict.fromkeys(plain, True)}, identities)
 
     def deny(self, *patterns: str) -> None:
         """Take grants back; an exact name stays denied under a granted family. Raises InvalidNameError."""
@@ -87,7 +103,8 @@ class AccessPolicy:
             for covered in [rule for rule in table if _covers(pattern, rule)]:
                 del table[covered]
             table[pattern] = False
-        self._rules = _Rules(table)
+        kept = (one for one in self._rules.identities if table.get(one.rpartition("@")[0], False))
+        self._rules = _Rules(table, frozenset(kept))
 
     def undo(self) -> Callable[[], None]:
         """What takes back all changes made after this call."""
@@ -103,6 +120,14 @@ class AccessPolicy:
                 rules.cache.clear()
             rules.cache[name] = decision
         return decision
+
+    def identities(self) -> tuple[str, ...]:
+        """The grants that are of one identity, sorted, as published in the registry entry."""
+        return tuple(sorted(self._rules.identities))
+
+    def fingerprints(self, name: str) -> tuple[str, ...]:
+        """Of the identities that grants of this name are of; empty where any will do."""
+        return tuple(one.rpartition("@")[2] for one in self._rules.identities if one.rpartition("@")[0] == name)
 
     def publishes(self, name: str) -> bool:
         """True when a published grant covers ``name``, even if a denial excepts it."""

@@ -29,6 +29,7 @@ from speed.errors import (
     Execution,
     ExecutionFailedError,
     InvalidArgumentsError,
+    InvalidNameError,
     ServiceExistsError,
     ServiceNotFoundError,
     SpeedError,
@@ -79,6 +80,7 @@ class Request(NamedTuple):
         cancellation: is set once the caller has withdrawn the call, or is gone, or the deadline has passed.
         items: what the caller sends, item by item, to a service that takes it (an iterator); else None.
         channel: of the node's own.
+        caller_identity: the fingerprint that the caller proved; empty where either node has no identity.
     """
 
     service: str
@@ -91,6 +93,7 @@ class Request(NamedTuple):
     cancellation: Cancellation = _Never()
     items: Any = None
     channel: Any = None
+    caller_identity: str = ""
 
     @property
     def cancelled(self) -> bool:
@@ -350,6 +353,8 @@ class ServiceRegistry:
             raise ServiceExistsError(f"service {name!r} is already registered; unregister it first")
         made = as_service(name, service)
         policy = None if allow is None else AccessPolicy(allow)
+        if policy is not None and policy.identities():
+            raise InvalidNameError("grants of a service name nodes alone: grant the identity at the node")
         self._services[name] = Registered(made, policy, how.idempotent, describe_service(name, made, how))
         return made
 

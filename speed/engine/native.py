@@ -151,6 +151,7 @@ class NativeEngine:
     kind = "native"
 
     def __init__(self, options: Options) -> None:
+        _check_no_identity(options.identity, AccessPolicy(options.allow))
         self._process = os.getpid()
         self._name, self._namespace = options.name, options.namespace
         self._services = ServiceRegistry()
@@ -164,7 +165,7 @@ class NativeEngine:
     # --- access and services ---
 
     def allow(self, patterns: tuple[str, ...]) -> None:
-        AccessPolicy(patterns)
+        _check_no_identity(None, AccessPolicy(patterns))
         self._engine.allow(patterns)
 
     def deny(self, patterns: tuple[str, ...]) -> None:
@@ -355,9 +356,15 @@ class NativeEngine:
         """The core knows by its process id that it was forked."""
 
 
+def _check_no_identity(path: object, policy: AccessPolicy) -> None:
+    """ConfigurationError for what this engine cannot do yet (I-4, I-8)."""
+    if path is not None or policy.identities():
+        raise ConfigurationError("the native engine has no identities yet: make this node with engine='python'")
+
+
 def _given(options: Options) -> dict[str, Any]:
     """The options as the extension takes them; None is what the core begins with."""
-    named = {field.name: getattr(options, field.name) for field in fields(NodeOptions)}
+    named = {field.name: getattr(options, field.name) for field in fields(NodeOptions) if field.name != "identity"}
     spin = options.spin_seconds
     return {
         **{name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in named.items()},

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 WORKERS: Final = 4
 SPIN_SECONDS: Final = 0.0002
 MAX_DELIVERIES: Final = 5
-PATHS: Final = ("root", "key")
+PATHS: Final = ("root", "key", "identity")
 SECONDS: Final = ("lease_seconds", "heartbeat_seconds")
 FLAGS: Final = ("ephemeral", "starting")
 COUNTS: Final[dict[str, tuple[int, int | None]]] = {
@@ -57,4 +57,5 @@ class NodeOptions:
     max_deliveries: int = 5
     max_lane_bytes: int = 67_108_864
     max_open_files: int | None = None
+    identity: str | os.PathLike[str] | None = None
     segment_limits: Limits | None = None

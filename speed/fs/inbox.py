@@ -15,6 +15,7 @@ from speed.fs.lane_reader import LaneReader
 from speed.fs.open import ensure_directory, names_in, open_directory
 from speed.fs.registration import hold
 from speed.wire import names
+from speed.wire.identities import NodeIdentity
 from speed.wire.limits import MAX_JUNK_A_SCAN, MAX_LANES
 from speed.wire.seal import Keyring
 
@@ -40,6 +41,7 @@ class Inbox:
         ephemeral: bool = False,
         is_remote: bool = False,
         late_seconds: float = 0.0,
+        identity: NodeIdentity | None = None,
     ) -> None:
         """``late_seconds``: how old a listing may be that the filesystem gives (R-21)."""
         self._is_remote = is_remote
@@ -49,6 +51,7 @@ class Inbox:
         self._generation = generation
         self._keyring = keyring
         self._ephemeral = ephemeral
+        self._identity = identity
         self._path = names.inbox_dir(root, name)
         self._listed_at = -1
         self._change = (-1, 0.0)
@@ -140,6 +143,7 @@ class Inbox:
             ephemeral=self._ephemeral,
             is_remote=self._is_remote,
             is_live=is_live,
+            identity=self._identity,
         )
 
     def close(self) -> None:

@@ -10,17 +10,36 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-from speed.errors import KeyFileError
+from speed.errors import KeyFileError, WireError
 from speed.fs.identity import try_lock
-from speed.fs.open import is_groups, opened, sync_directory, unlink_quietly, write_all
+from speed.fs.open import (
+    ensure_directory,
+    is_groups,
+    open_directory,
+    opened,
+    replace_file,
+    sync_directory,
+    unlink_quietly,
+    write_all,
+)
 from speed.fs.root import UntrustedPathError, followed, is_group_root, is_private, prepare_root, share_root
 from speed.wire import names
+from speed.wire.identities import (
+    STATEMENT_BYTES,
+    KnownIdentity,
+    NodeIdentity,
+    Statement,
+    format_identity_file,
+    parse_identity_file,
+    read_statement,
+)
 from speed.wire.limits import KEY_BYTES
 from speed.wire.seal import Keyring, format_key_file, parse_key_file
 
 LOCK_SECONDS = 10.0
 """How long a change of the file by another process is waited for."""
 _MAX_BYTES = 4096
+_MAX_KNOWN_BYTES = 1 << 20
 
 
 def default_root() -> str:
@@ -46,6 +65,21 @@ def default_key(root: str) -> str:
 
 def read_keys(path: str) -> tuple[bytes, ...]:
     """The keys in the file at ``path``; KeyFileError says what is wrong with it and what to do."""
+    return parse_key_file(_secret_text(path, _check_private))
+
+
+def read_identity(path: str) -> NodeIdentity:
+    """The identity in the file at ``path``, which nobody else may read (I-2); KeyFileError as above."""
+
+    def check(fd: int, path: str, _: str) -> None:
+        _check_private(fd, path, "")
+        if os.fstat(fd).st_mode & 0o040:
+            raise KeyFileError(f"a group can read {path}, and an identity is of one node: run `chmod 600 {path}`")
+
+    return parse_identity_file(_secret_text(path, check))
+
+
+def _secret_text(path: str, check: Callable[[int, str, str], None], limit: int = _MAX_BYTES) -> bytes:
     try:
         place = followed(path)
         fd = opened(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -56,15 +90,15 @@ def read_keys(path: str) -> tuple[bytes, ...]:
     except OSError as error:
         raise KeyFileError(f"cannot read the key file {path}: {error.strerror}") from None
     try:
-        _check_private(fd, path, os.path.dirname(place))
-        text = os.read(fd, _MAX_BYTES + 1)
+        check(fd, path, os.path.dirname(place))
+        text = os.read(fd, limit + 1)
     except OSError as error:
         raise KeyFileError(f"cannot read the key file {path}: {error.strerror}") from None
     finally:
         os.close(fd)
-    if len(text) > _MAX_BYTES:
+    if len(text) > limit:
         raise KeyFileError(f"{path} is too large for a key file: make one with `speed key new`")
-    return parse_key_file(text)
+    return text
 
 
 def load_key_file(path: str) -> Keyring:
@@ -93,26 +127,44 @@ def write_key_file(path: str, keys: tuple[bytes, ...], *, replace: bool = False)
     """Write a private key file; KeyFileError if there is one already and ``replace`` is not said."""
     if replace:
         with alone_with(path) as target:
-            _put(target, keys)
+            _put(target, format_key_file(keys))
     elif not ensure_key_file(path, keys):
         raise KeyFileError(f"{path} exists already: keep it, or `speed key rotate`")
 
 
 def ensure_key_file(path: str, keys: tuple[bytes, ...]) -> bool:
     """Write a private key file unless there is one; whether it was written."""
+    return _ensure(path, format_key_file(keys))
+
+
+def _ensure(path: str, text: bytes) -> bool:
     if os.path.lexists(path):
         return False
     with alone_with(path) as target:
         if os.path.lexists(path):
             return False
-        _put(target, keys)
+        _put(target, text)
         return True
+
+
+def write_identity(path: str, identity: NodeIdentity) -> None:
+    """Write a new private identity file; KeyFileError if there is a file already."""
+    if not _ensure(path, format_identity_file(identity)):
+        raise KeyFileError(f"{path} exists already: keep it, or `speed key identity renew`")
+
+
+def change_identity(path: str, change: Callable[[NodeIdentity], NodeIdentity]) -> NodeIdentity:
+    """Replace an identity by what ``change`` makes of it, and return that."""
+    with alone_with(path) as target:
+        changed = change(read_identity(path))
+        _put(target, format_identity_file(changed))
+    return changed
 
 
 def change_key_file(path: str, change: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]) -> None:
     """Replace the keys by what ``change`` makes of them; nothing is changed by others in between."""
     with alone_with(path) as target:
-        _put(target, change(read_keys(path)))
+        _put(target, format_key_file(change(read_keys(path))))
 
 
 @contextmanager
@@ -144,7 +196,7 @@ def _give_rights(fd: int, path: str) -> None:
         os.fchmod(fd, 0o640)
 
 
-def _put(path: str, keys: tuple[bytes, ...]) -> None:
+def _put(path: str, text: bytes) -> None:
     """Write beside and rename: the file is whole at every moment. What a killed process left is taken away."""
     temporary = names.replacement_path(path)
     unlink_quietly(temporary)
@@ -152,7 +204,7 @@ def _put(path: str, keys: tuple[bytes, ...]) -> None:
         fd = opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             _give_rights(fd, path)
-            write_all(fd, format_key_file(keys))
+            write_all(fd, text)
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -193,6 +245,98 @@ class KeySource:
         """The same, unless somebody looked just before."""
         if monotonic() >= self._next:
             self.look()
+
+
+# What a node with an identity knows of others: what owners state, and what it remembers (I-6, I-7).
+
+MAX_KNOWN = 4096
+"""Names that are remembered; a name beyond is not accepted at first use."""
+_KNOWN_LINE = "SPEED-KNOWN-V1"
+
+
+def statement_of(root: str, name: str, owners: tuple[str, ...]) -> Statement | None:
+    """What one of these owners states of a name; None for nothing, or for what none of them signed."""
+    try:
+        fd = opened(names.statement_path(root, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return read_statement(os.read(fd, STATEMENT_BYTES + 1), names.node_id(name), owners)
+    except (OSError, WireError):
+        return None
+    finally:
+        os.close(fd)
+
+
+def write_statement(root: str, name: str, statement: bytes) -> None:
+    """Put a statement of an owner in its place. OSError."""
+    directory = names.statements_dir(root)
+    ensure_directory(directory)
+    fd = open_directory(directory)
+    try:
+        os.close(replace_file(name, statement, fd))
+    finally:
+        os.close(fd)
+
+
+class KnownIdentities:
+    """Names and their identities, in a file beside that of the own one. Thread-safe. KeyFileError.
+
+    Lines of ``name fingerprint issued``, and ``revoked`` behind those that are.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = names.known_path(path)
+        self._lock = threading.Lock()
+        self._known = self._read() if os.path.lexists(self.path) else {}
+
+    def _read(self) -> dict[str, KnownIdentity]:
+        text = _secret_text(self.path, _check_private, _MAX_KNOWN_BYTES).decode("ascii", "replace")
+        first, *lines = text.splitlines()
+        try:
+            rows = [_known_row(line) for line in lines if line]
+        except ValueError:
+            rows, first = [], ""
+        if first != _KNOWN_LINE:
+            raise KeyFileError(f"{self.path} was damaged: restore it, or remove it to meet all nodes anew")
+        return dict(rows)
+
+    def of(self, name: str) -> KnownIdentity | None:
+        return self._known.get(name)
+
+    def all(self) -> dict[str, KnownIdentity]:
+        return dict(self._known)
+
+    def remember(self, name: str, known: KnownIdentity) -> bool:
+        """On disk when this returns; False if too many are known already."""
+        with self._lock:
+            if name not in self._known and len(self._known) >= MAX_KNOWN:
+                return False
+            if self._known.get(name) != known:
+                self._write({**self._known, name: known})
+            return True
+
+    def forget(self, name: str) -> bool:
+        """Whether the name was known."""
+        with self._lock:
+            if name not in self._known:
+                return False
+            self._write({other: one for other, one in self._known.items() if other != name})
+            return True
+
+    def _write(self, known: dict[str, KnownIdentity]) -> None:
+        rows = [f"{name} {one.fingerprint} {one.issued}{' revoked' * one.is_revoked}" for name, one in known.items()]
+        with alone_with(self.path) as target:
+            _put(target, ("\n".join([_KNOWN_LINE, *rows]) + "\n").encode())
+        self._known = known
+
+
+def _known_row(line: str) -> tuple[str, KnownIdentity]:
+    """ValueError."""
+    name, fingerprint, issued, *revoked = line.split(" ")
+    if not (names.is_node_name(name) and names.is_fingerprint(fingerprint) and revoked in ([], ["revoked"])):
+        raise ValueError(line)
+    return name, KnownIdentity(fingerprint, int(issued), bool(revoked))
 
 
 def init_root(root: str | os.PathLike[str] | None = None, key: str | os.PathLike[str] | None = None) -> str:

@@ -38,12 +38,14 @@ from speed.wire.cursor import (
     encode_cursor,
 )
 from speed.wire.envelope import ENVELOPE_OVERHEAD
+from speed.wire.identities import OPENING_BYTES, BoundLink, NodeIdentity, accept_link, shared_key_id_of
 from speed.wire.limits import (
     LANE_WINDOW_BYTES,
     LISTING_SECONDS,
     MAX_PAYLOAD_BYTES,
     MAX_STARTS,
 )
+from speed.wire.seal import Keyring
 
 _SEALED_BITS = 0o440
 
@@ -61,6 +63,8 @@ class Listing(NamedTuple):
     starts: list[int]
     deliveries: list[int]
     foreign: list[str]
+    openings: list[tuple[int, bytes]]
+    """Generation and key id of each bound link (I-4)."""
 
 
 class LaneReplacedError(FileNotFoundError):
@@ -128,7 +132,7 @@ class LaneFiles:
     def list(self) -> Listing:
         """Look at everything; the newest fence and cursor come first. LaneReplacedError."""
         self._check_place()
-        listing = Listing([], [], [], [], [], [], [])
+        listing = Listing([], [], [], [], [], [], [], [])
         modified = os.fstat(self._fd).st_mtime_ns
         self._listed_mtime = modified if is_settled(modified) else -1
         for entry in names_in(self._fd, MAX_LANE_FILES):
@@ -182,6 +186,10 @@ class LaneFiles:
         except (FileNotFoundError, UntrustedFileError, WireError):
             return None
         return fence if fence.new_generation == generation else None
+
+    def read_opening(self, generation: int, key_id: bytes) -> bytes:
+        """What opens a bound link; OSError."""
+        return read_small(names.opening_name(generation, key_id), self._fd, self._owners, OPENING_BYTES + 1)
 
     def read_cursor(self, generation: int) -> Cursor | None:
         """The cursor of a receiver's generation; None if it is missing or not authentic."""
@@ -304,6 +312,8 @@ def _sort_in(listing: Listing, filename: str) -> None:
         listing.deliveries.append(generation)
     elif (generation := names.parse_fence(filename)) is not None:
         listing.fences.append(generation)
+    elif (opening := names.parse_opening(filename)) is not None:
+        listing.openings.append(opening)
     elif not filename.startswith(names.TEMPORARY_PREFIX):
         listing.foreign.append(filename)
 
@@ -515,7 +525,51 @@ class LaneAhead:
         for file in [one for one in self._listing.files if one < here and one not in needed]:
             self._files.remove(names.lane_file_name(*file))
             self._listing.files.remove(file)
+        self._remove_openings(cursor.sender_generation)
         passed = [slot for slot in self._listing.slots if slot[0] < cursor.sender_generation and not needs_slot(*slot)]
         for slot in passed:
             self._files.remove(names.slot_name(*slot))
             self._listing.slots.remove(slot)
+
+    def _remove_openings(self, generation: int) -> None:
+        """Remove what opened older generations, once none of their files is left (I-5)."""
+        left = {file[0] for file in self._listing.files}
+        for opening in [one for one in self._listing.openings if one[0] < generation and one[0] not in left]:
+            self._files.remove(names.opening_name(*opening))
+            self._listing.openings.remove(opening)
+
+
+# The bound links that lead into a lane, by the openings in it (I-5).
+
+_MAX_BOUND = 64
+"""Fingerprints that are remembered for a lane; those of links that are opened again count anew."""
+
+
+class Openings:
+    """Keys of bound links, and whose each is. Not thread-safe: the lane's lock guards it."""
+
+    def __init__(self, own: NodeIdentity, keyring: Keyring, files: LaneFiles, link: BoundLink) -> None:
+        """``link``: its nodes and the receiver's life, of no generation."""
+        self._own, self._keyring, self._files, self._link = own, keyring, files, link
+        self._fingerprints: dict[bytes, str] = {}
+
+    def key(self, key_id: bytes, generation: int) -> bytes:
+        """WireError UNKNOWN_KEY where nothing opens it, BAD_IDENTITY where what does is not sound; OSError."""
+        try:
+            opening = self._files.read_opening(generation, key_id)
+        except (FileNotFoundError, UntrustedFileError):
+            raise WireError("UNKNOWN_KEY", f"neither a key nor an opening has the id {key_id.hex()}") from None
+        shared = self._keyring.find(shared_key_id_of(opening))
+        if shared is None:
+            raise WireError("UNKNOWN_KEY", "the shared key of a bound link is not in the key file")
+        opened = accept_link(self._own, shared, self._link._replace(generation=generation), opening)
+        if opened.key_id != key_id:
+            raise WireError("BAD_IDENTITY", "an opening under another name")
+        if len(self._fingerprints) >= _MAX_BOUND:
+            self._fingerprints.clear()
+        self._fingerprints[key_id] = opened.fingerprint
+        return opened.key
+
+    def fingerprint(self, key_id: bytes) -> str:
+        """Of the sender of what was opened under a key; empty if it is that of no bound link."""
+        return self._fingerprints.get(key_id, "")

@@ -23,12 +23,13 @@ from speed.core.lane import (
 from speed.errors import LeaseLostError, WireError
 from speed.fs.claim import forgotten_up_to
 from speed.fs.dead_letters import Quarantine
-from speed.fs.lane_files import LaneAhead, LaneFile, LaneFiles
+from speed.fs.lane_files import LaneAhead, LaneFile, LaneFiles, Openings
 from speed.fs.open import UntrustedFileError
 from speed.fs.slots import CHUNK_BYTES, EnvelopeReader, OpenedEnvelope, SlotReader, SlotState, read_at
 from speed.wire import names
 from speed.wire.cursor import Cursor, SlotHead, Unfinished
 from speed.wire.envelope import FLAG_SLOTTED, Header
+from speed.wire.identities import BoundLink, NodeIdentity
 from speed.wire.limits import MAX_QUARANTINED_BYTES, MAX_UNFINISHED
 from speed.wire.seal import Keyring
 
@@ -56,6 +57,7 @@ class LaneReader:
         ephemeral: bool = False,
         is_remote: bool = False,
         is_live: Callable[[int], bool] = lambda _: False,
+        identity: NodeIdentity | None = None,
     ) -> None:
         source_id, target_id = ids = names.node_id(source), names.node_id(target)
         self._files = LaneFiles(names.lane_dir(root, target, source), keyring.lane_keys(*ids), quarantine)
@@ -63,7 +65,13 @@ class LaneReader:
         self._keyring = keyring
         self._source = source
         self._quarantine = quarantine
-        self._envelopes = EnvelopeReader(source_id, target_id, keyring, generation if ephemeral else 0)
+        life = generation if ephemeral else 0
+        self.openings: Openings | None = None
+        """Of bound links; None without an identity."""
+        if identity is not None:
+            self.openings = Openings(identity, keyring, self._files, BoundLink(source_id, target_id, 0, life))
+        bound = None if self.openings is None else self.openings.key
+        self._envelopes = EnvelopeReader(source_id, target_id, keyring, life, bound)
         self._generation = generation
         self._fd = -1
         self._needed = 0

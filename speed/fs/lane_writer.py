@@ -19,6 +19,7 @@ from speed.fs.open import (
     make_directory,
     open_directory,
     put_in_place,
+    replace_file,
     sync_directory,
     unlink_quietly,
     write_all,
@@ -104,6 +105,10 @@ class LaneWriter:
         self._outstanding = Outstanding()
         self._slots = SlotWriter(generation, durable=durable)
         self._created = False
+        self.opening: tuple[str, bytes] | None = None
+        """Name and bytes of the file that is to be in the lane before the next envelope (I-4)."""
+        self._left = ""
+        """Which opening was left since the directory was opened."""
         self.flush_failures = 0
         """Flushes that failed so far: what was appended before each may be lost in a power cut."""
         self.flush_error = ""
@@ -117,6 +122,8 @@ class LaneWriter:
         """
         if self._dir < 0 or self._clock() - self._verified > LANE_CHECK_SECONDS or not os.fstat(self._dir).st_nlink:
             self._verify()
+        if self.opening is not None and self._left != self.opening[0]:
+            self._leave_opening(*self.opening)
         if self._rename:
             self._publish([envelopes] if isinstance(envelopes, bytes) else envelopes)
             return
@@ -133,6 +140,14 @@ class LaneWriter:
                 self._write(envelopes[first : first + _MAX_PARTS], first)
         if self._size >= self._file_bytes:
             self._leave_file()
+
+    def _leave_opening(self, filename: str, opening: bytes) -> None:
+        """On disk before the envelopes that it opens, where they are to be."""
+        try:
+            os.close(replace_file(filename, opening, self._dir, durable=self._durable))
+        except OSError as error:
+            raise self._storage_error(error, 0) from error
+        self._left = filename
 
     def _write(self, parts: Sequence[bytes], before: int) -> None:
         """One writev, continued by write after a short one; ``before`` envelopes went ahead of ``parts``."""
@@ -350,6 +365,7 @@ class LaneWriter:
             make_directory(self._path)
         self._created = True  # that it is there may be the answer to a request that was repeated
         self._dir = open_directory(self._path)
+        self._left = ""
         status = os.fstat(self._dir)
         if status.st_uid != os.geteuid() and not is_shared(status.st_mode):
             raise PermissionError(errno.EACCES, f"the lane directory belongs to user {status.st_uid}")

@@ -251,6 +251,8 @@ class _RegistrationRequest:
     allow: tuple[str, ...] = ()
     ephemeral: bool = False
     starting: bool = False
+    identity: str = ""
+    identities: tuple[str, ...] = ()
 
 
 def register(
@@ -263,17 +265,21 @@ def register(
     allow: Iterable[str] = (),
     ephemeral: bool = False,
     starting: bool = False,
+    identity: str = "",
+    identities: tuple[str, ...] = (),
     before_publish: Callable[[Won], None] = lambda won: None,
+    after_publish: Callable[[], None] = lambda: None,
 ) -> Registration:
-    """Claim ``name`` and publish its entry; ``before_publish`` runs in between.
+    """Claim ``name`` and publish its entry; ``before_publish`` runs in between, ``after_publish`` may still refuse.
 
     Raises NameTakenError, LeaseLostError, ConfigurationError, StorageError; RegistrationError for a floor that is not
     authentic.
     """
-    request = _RegistrationRequest(name, lease_ms, heartbeat_ms, tuple(fabrics), tuple(allow), ephemeral, starting)
+    about = tuple(fabrics), tuple(allow), ephemeral, starting, identity, identities
+    request = _RegistrationRequest(name, lease_ms, heartbeat_ms, *about)
     check_lease(request.lease_ms, request.heartbeat_ms, registry.late_ms)
     try:
-        return _register(registry, request, before_publish)
+        return _register(registry, request, before_publish, after_publish)
     except WireError as error:
         raise RegistrationError(
             f"cannot register {request.name!r}: {names.floor_path(registry.root)}: {error}: "
@@ -285,7 +291,12 @@ def register(
         raise StorageError(f"cannot register {request.name!r}: {error.strerror}: {_MEND}") from None
 
 
-def _register(registry: Registry, request: _RegistrationRequest, before_publish: Callable[[Won], None]) -> Registration:
+def _register(
+    registry: Registry,
+    request: _RegistrationRequest,
+    before_publish: Callable[[Won], None],
+    after_publish: Callable[[], None],
+) -> Registration:
     name = request.name
     won = win(registry, name, claim.Claimant(identity(), request.lease_ms, ephemeral=request.ephemeral))
     registration = None
@@ -293,6 +304,7 @@ def _register(registry: Registry, request: _RegistrationRequest, before_publish:
         before_publish(won)
         registration = Registration(registry, _first_entry(request, won), won.claimant)
         registration.publish()
+        after_publish()
         if won.claimant.is_expired(monotonic_ms()):
             raise LeaseLostError(f"registering {name!r} took longer than its lease: try again")
     except BaseException:
@@ -327,6 +339,8 @@ def _first_entry(request: _RegistrationRequest, won: Won) -> Entry:
         features=FEATURES,
         ephemeral=request.ephemeral,
         status="starting" if request.starting else "online",
+        identity=request.identity,
+        identities=request.identities,
     )
 
 

@@ -44,8 +44,15 @@ class EnvelopeReader:
 
     __slots__ = ("decoder",)
 
-    def __init__(self, source_id: bytes, target_id: bytes, keyring: Keyring, target_life: int = 0) -> None:
-        opener = LinkOpener(keyring, source_id, target_id, target_life)
+    def __init__(
+        self,
+        source_id: bytes,
+        target_id: bytes,
+        keyring: Keyring,
+        target_life: int = 0,
+        bound: Callable[[bytes, int], bytes] | None = None,
+    ) -> None:
+        opener = LinkOpener(keyring, source_id, target_id, target_life, bound)
         self.decoder = LaneDecoder(source_id, target_id, MAX_PAYLOAD_BYTES, opener.open)
 
     def at(self, fd: int, generation: int, offset: int) -> Opened | None:

@@ -253,4 +253,4 @@ def outwait(node: Caller, target: str, ends: float, error: AccessDeniedError) ->
 def _allows_others(node: Caller, target: str) -> bool:
     """Whether it says whom it allows, and this node is not among them: to wait would change nothing."""
     entry = next((one for one in node.nodes() if one.name == target), None)
-    return entry is not None and bool(entry.allow) and not granted(entry, node.name)
+    return entry is not None and bool(entry.allow or entry.identities) and not granted(entry, node.name)

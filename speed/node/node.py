@@ -65,6 +65,8 @@ class Node(Verbs):
         max_open_files: what may be open for lanes that are read and links that are written, together; others rest, and
             open their files again when they are used. Without it, half of what the process may open when the node
             starts, at most 8192; 1 or more.
+        identity: identity file of this node alone (``speed key identity new``): its links with other identities open
+            for nobody else; nodes in Python, with ``engine="python"``.
         segment_limits: what may be kept of payloads that come in segments.
         security: how messages are signed, encrypted and checked; without it they are handed out as they came, for a
             program that checks them itself.
@@ -100,6 +102,7 @@ class Node(Verbs):
         max_deliveries: int = 5,
         max_lane_bytes: int = 67_108_864,
         max_open_files: int | None = None,
+        identity: str | os.PathLike[str] | None = None,
         segment_limits: Limits | None = None,
         security: MessageSecurity | None = None,
     ) -> None:
@@ -123,6 +126,7 @@ class Node(Verbs):
             max_deliveries=max_deliveries,
             max_lane_bytes=max_lane_bytes,
             max_open_files=max_open_files,
+            identity=identity,
             segment_limits=segment_limits,
         )
         # end of what is generated

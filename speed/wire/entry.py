@@ -33,6 +33,8 @@ class Entry:
         fabrics: its labels.
         allow: names and families of nodes that may write to it.
         deny: those of them that may not: what is more specific decides.
+        identity: its public keys, signed by themselves, in Base64; empty without an identity.
+        identities: the grants that are of one identity, ``name@fingerprint``.
         subscriptions: topics and families of topics that it subscribes to.
         shared: those of them whose events go to one node of its family each.
         language, version: how the node is written.
@@ -62,6 +64,8 @@ class Entry:
     ephemeral: bool = False
     deny: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    identity: str = ""
+    identities: tuple[str, ...] = ()
 
     @property
     def id(self) -> bytes:
@@ -75,7 +79,14 @@ def _camel(name: str) -> str:
 
 
 _MAX_INT = (1 << 63) - 1
-_OPTIONAL: dict[str, Any] = {"features": [], "ephemeral": False, "deny": [], "shared": []}
+_OPTIONAL: dict[str, Any] = {
+    "features": [],
+    "ephemeral": False,
+    "deny": [],
+    "shared": [],
+    "identity": "",
+    "identities": [],
+}
 """Fields that may be absent, and what that means."""
 _KEYS = {field.name: _camel(field.name) for field in fields(Entry)}
 _TYPES: dict[str, type] = {
@@ -88,7 +99,7 @@ def encode_entry(entry: Entry, registry_key: bytes, capacity: int = 0, key_ids: 
     """The bytes of an entry file, padded to ``capacity`` or to the next power of two that fits."""
     values: dict[str, Any] = {key: getattr(entry, name) for name, key in _KEYS.items()}
     values["nodeId"] = entry.id.hex()
-    for absent in ("ephemeral", "deny", "shared"):
+    for absent in ("ephemeral", "deny", "shared", "identity", "identities"):
         if not values[absent]:
             del values[absent]
     if key_ids:

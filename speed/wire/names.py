@@ -17,6 +17,7 @@ TOPICS = "topics"
 NEW_SUFFIX = ".new"
 RESERVED_NAMES = frozenset({REGISTRY, KEY_FILE, KEY_FILE + NEW_SUFFIX, JOURNAL, TOPICS, "bell", "inbox", "quarantine"})
 CLAIMS = ".claims"
+STATEMENTS = ".identities"
 FLOOR = "floor"
 TEMPORARY_PREFIX = ".tmp-"
 JOURNAL_LOCK = "journal.lock"
@@ -31,6 +32,8 @@ _SEGMENT = re.compile(r"(\d{6,8})-(\d{8,10})\.lane", re.ASCII)
 _START = re.compile(r"start\.(\d{6,8})", re.ASCII)
 _CURSOR = re.compile(r"cursor\.(\d{6,8})", re.ASCII)
 _FENCE = re.compile(r"(\d{6,8})\.fence", re.ASCII)
+_OPENING = re.compile(r"([0-9]{6,})-([0-9a-f]{16})\.opening")
+_FINGERPRINT = re.compile(r"[0-9a-f]{40}")
 _SLOT = re.compile(r"(\d{6,8})-(\d{2,3})\.slot", re.ASCII)
 _DELIVERIES = re.compile(r"deliveries\.(\d{6,8})", re.ASCII)
 _LETTER = re.compile(r"(\d{8,18})\.(letter|retry|trying)", re.ASCII)
@@ -88,6 +91,16 @@ def check_grant(pattern: str) -> str:
         check_node_name(pattern[:-2])
         return pattern
     return check_node_name(pattern)
+
+
+def is_fingerprint(text: str) -> bool:
+    """Whether this is the fingerprint of an identity: 40 lower-case hexadecimal digits; never the name of a host."""
+    return _FINGERPRINT.fullmatch(text) is not None
+
+
+def names_identity(pattern: object) -> bool:
+    """Whether a grant is of one identity, ``name@fingerprint`` (I-8)."""
+    return isinstance(pattern, str) and is_fingerprint(pattern.rpartition("@")[2])
 
 
 def is_family(target: object) -> bool:
@@ -330,6 +343,32 @@ def parse_fence(filename: str) -> int | None:
     return _generation(match[1]) if match else None
 
 
+def opening_name(generation: int, key_id: bytes) -> str:
+    """The file that opens a bound link (I-4)."""
+    return f"{generation:06d}-{key_id.hex()}.opening"
+
+
+def parse_opening(filename: str) -> tuple[int, bytes] | None:
+    """Generation and key id."""
+    match = _OPENING.fullmatch(filename)
+    generation = _generation(match[1]) if match else None
+    return None if match is None or generation is None else (generation, bytes.fromhex(match[2]))
+
+
+def statements_dir(root: str) -> str:
+    """Where owners state whose name is whose (I-6)."""
+    return f"{root}/{REGISTRY}/{STATEMENTS}"
+
+
+def statement_path(root: str, name: str) -> str:
+    return f"{root}/{REGISTRY}/{STATEMENTS}/{name}"
+
+
+def known_path(path: str) -> str:
+    """What the node of an identity file remembers of others (I-7)."""
+    return f"{path}.known"
+
+
 def journal_dir(root: str) -> str:
     """Where a journal lies unless another place is named (J-1)."""
     return f"{root}/{JOURNAL}"
@@ -446,7 +485,7 @@ def stand_in(node: str, host: str) -> str:
 
 def local_grant(pattern: str) -> str:
     """A grant as nodes of this root know it: ``etl.*@hosta`` is about stand-ins. InvalidNameError."""
-    if "@" not in pattern:
+    if "@" not in pattern or names_identity(pattern):
         return pattern
     node, _, host = check_remote_pattern(pattern).partition("@")
     return check_grant(f"{_STAND_IN}.{host}.{node}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from io import BytesIO
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 from speed.errors import ConfigurationError, KeyFileError, WireError
 from speed.wire import lazily
@@ -214,6 +214,14 @@ class Keyring:
         """The keys of this moment, which stay."""
         return Keyring(self.now.keys)
 
+    def find(self, key_id: bytes) -> bytes | None:
+        """The accepted key of an id; None if there is none, also after a look."""
+        key = self.now.find(key_id)
+        if key is None:
+            self.look()
+            key = self.now.find(key_id)
+        return key
+
     @property
     def key_id(self) -> bytes:
         return self.now.ids[0]
@@ -264,10 +272,7 @@ class Keyring:
         return Aead(link_key(self._key(key_id), source, target, generation, target_life))
 
     def _key(self, key_id: bytes) -> bytes:
-        key = self.now.find(key_id)
-        if key is None:
-            self.look()
-            key = self.now.find(key_id)
+        key = self.find(key_id)
         if key is None:
             raise WireError("UNKNOWN_KEY", f"key id {key_id.hex()} is not in the key file")
         return key
@@ -330,8 +335,20 @@ class NonceSource:
         return self._batch[offset : offset + NONCE_BYTES]
 
 
+class Binds(Protocol):
+    """Two identities that bind a link."""
+
+    def bind(
+        self, shared: bytes, source: bytes, target: bytes, generation: int, target_life: int
+    ) -> tuple[bytes, tuple[str, bytes]]:
+        """The key in the place of the link key, and the file that opens it for the receiver (I-4)."""
+
+
 class LinkSealer:
-    """Seals envelopes of one link in one generation. Not thread-safe: the link's lock guards it."""
+    """Seals envelopes of one link in one generation. Not thread-safe: the link's lock guards it.
+
+    ``opening``: name and bytes of the file that the receiver needs before the next envelope; None for no bound link.
+    """
 
     def __init__(self, keyring: Keyring, source: bytes, target: bytes, generation: int, target_life: int = 0) -> None:
         self._keyring = keyring
@@ -340,18 +357,25 @@ class LinkSealer:
         self._generation = generation
         self._target_life = target_life
         self._base = make_sequence(generation, 0)
+        self._bond: Binds | None = None
+        self.opening: tuple[str, bytes] | None = None
         self._take(keyring.now)
 
     def _take(self, now: Keys) -> None:
         """Seal with the first of these keys: another key than before, or a random nonce more under it (W-13)."""
         self._keys, self._key_id = now, now.ids[0]
-        key = link_key(now.keys[0], self._source, self._target, self._generation, self._target_life)
+        about = now.keys[0], self._source, self._target, self._generation, self._target_life
+        if self._bond is None:
+            key, self.opening = link_key(*about), None
+        else:
+            key, self.opening = self._bond.bind(*about)
+            self._key_id = key_id_of(key)
         self._aead = Aead(key)
 
-    def seal_for(self, target_life: int) -> None:
-        """Seal for this life of an ephemeral receiver from now on (W-10); 0 for one that is not ephemeral."""
-        if target_life != self._target_life:
-            self._target_life = target_life
+    def seal_for(self, target_life: int, bond: Binds | None = None) -> None:
+        """Seal for this life of an ephemeral receiver from now on (W-10), 0 for one that is not, and by this bond."""
+        if (target_life, bond) != (self._target_life, self._bond):
+            self._target_life, self._bond = target_life, bond
             self._take(self._keyring.now)
 
     def seal(self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes) -> bytes:
@@ -375,14 +399,28 @@ class LinkSealer:
 
 
 class LinkOpener:
-    """Opens envelopes of one link, of any generation and any key of the ring; ``target_life`` as for ``link_key``."""
+    """Opens envelopes of one link, of any generation and any key of the ring; ``target_life`` as for ``link_key``.
 
-    def __init__(self, keyring: Keyring, source: bytes, target: bytes, target_life: int = 0) -> None:
+    ``bound(key_id, generation)`` gives the key of a bound link, whose id no key of the ring has; WireError (I-5).
+    """
+
+    def __init__(
+        self,
+        keyring: Keyring,
+        source: bytes,
+        target: bytes,
+        target_life: int = 0,
+        bound: Callable[[bytes, int], bytes] | None = None,
+    ) -> None:
         self._keyring, self._keys = keyring, keyring.now
+
+        def opening_aead(key_id: bytes, generation: int) -> Aead:
+            if bound is not None and keyring.now.find(key_id) is None:
+                return Aead(bound(key_id, generation))
+            return keyring.opening_aead(key_id, source, target, generation, target_life)
+
         # A handful of generations and keys are in use at a time; forged ones must not fill memory.
-        self._aead = lru_cache(maxsize=8)(
-            lambda key_id, generation: keyring.opening_aead(key_id, source, target, generation, target_life)
-        )
+        self._aead = lru_cache(maxsize=8)(opening_aead)
 
     def open(self, header: Header, envelope: bytes | memoryview) -> bytes:
         """The payload of a whole envelope; WireError BAD_TAG if one bit differs from what was sealed."""

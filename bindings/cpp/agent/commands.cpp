@@ -1,5 +1,6 @@
 #include "commands.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 #include <thread>
@@ -99,6 +100,8 @@ const std::map<std::string, Commands::Command> Commands::table{
     {"receive", &Commands::receive},
     {"finish", &Commands::finish},
     {"call", &Commands::call},
+    {"stream", &Commands::stream},
+    {"progress", &Commands::progress},
     {"start", &Commands::start},
     {"withdraw", &Commands::withdraw},
     {"outcome", &Commands::outcome},
@@ -196,6 +199,41 @@ Json Commands::call(const Json& command) {
   const speed::Map arguments = map_of(command.value("arguments", Json::object()));
   return agent::json_of(
       node_.call(text(command, "target"), text(command, "service"), arguments, call_options(command)));
+}
+
+// All items of a stream and its result, or its first ones; what it sends goes meanwhile.
+Json Commands::stream(const Json& command) {
+  const auto sent = command.find("items");
+  speed::StreamOptions options;
+  options.sends = sent != command.end();
+  if (command.contains("window_items")) options.window_items = command.at("window_items").get<std::uint64_t>();
+  const speed::Map arguments = map_of(command.value("arguments", Json::object()));
+  speed::Stream stream = node_.stream(text(command, "target"), text(command, "service"), arguments, options);
+  std::jthread sender;
+  if (options.sends) {
+    sender = std::jthread([&stream, values = values_of(*sent)] {
+      if (std::ranges::all_of(values, [&](const speed::Value& value) { return stream.write(value); })) stream.finish();
+    });
+  }
+  Json items = Json::array();
+  const auto read = command.find("read");
+  if (read != command.end()) {
+    while (items.size() < read->get<std::size_t>()) items.push_back(json_of(stream.next().value()));
+    return {{"items", items}};
+  }
+  while (const std::optional<speed::Value> item = stream.next()) items.push_back(json_of(*item));
+  return {{"items", items}, {"result", json_of(stream.result())}};
+}
+
+Json Commands::progress(const Json& command) {
+  Json heard = Json::array();
+  speed::CallOptions options;
+  options.on_progress = [&](const speed::StreamProgress& progress) {
+    heard.push_back({progress.done, progress.total ? Json(*progress.total) : Json(), progress.note});
+  };
+  const speed::Map arguments{{"count", command.at("count").get<std::int64_t>()}};
+  const speed::Value result = node_.call(text(command, "target"), "steps", arguments, options);
+  return {{"result", json_of(result)}, {"heard", heard}};
 }
 
 Json Commands::start(const Json& command) {

@@ -52,6 +52,8 @@ class Commands {
   Json receive(const Json& command);
   Json finish(const Json& command);
   Json call(const Json& command);
+  Json stream(const Json& command);
+  Json progress(const Json& command);
   Json start(const Json& command);
   Json withdraw(const Json& command);
   Json outcome(const Json& command);

@@ -73,6 +73,49 @@ Response due(const Request& request) {
   return Value(found);
 }
 
+Response numbers(const Request& request, speed::ServedStream& out) {
+  const auto count = request.get<std::int64_t>("count");
+  for (std::int64_t number = 0; number < count; ++number) out.write(number);
+  return "over";
+}
+
+Response total(const Request& /*request*/, speed::ServedStream& in) {
+  std::int64_t sum = 0;
+  while (const std::optional<Value> item = in.read()) sum += item->as<std::int64_t>();
+  return sum;
+}
+
+Response doubled(const Request& /*request*/, speed::ServedStream& stream) {
+  while (const std::optional<Value> item = stream.read()) stream.write(2 * item->as<std::int64_t>());
+  return {};
+}
+
+// Whoever reads it goes early; the file tells that it ended.
+Response endless(const Request& request, speed::ServedStream& out) {
+  try {
+    for (std::int64_t number = 0;; ++number) out.write(number);
+  } catch (const speed::CallWithdrawnError&) {
+    append_line(request.get<std::string>("file"), 1);
+    throw;
+  }
+}
+
+Response steps(const Request& request) {
+  const auto count = request.get<std::int64_t>("count");
+  for (std::int64_t step = 1; step <= count; ++step) {
+    request.progress(static_cast<double>(step), static_cast<double>(count), "counting");
+  }
+  return count;
+}
+
+void serve_streams(speed::Node& node) {
+  node.serve_stream("numbers", numbers);
+  node.serve_stream("total", total, speed::ItemsOf::caller);
+  node.serve_stream("double", doubled, speed::ItemsOf::both);
+  node.serve_stream("endless", endless);
+  node.serve("steps", steps);
+}
+
 }  // namespace
 
 void Sequence::add(std::int64_t number) {
@@ -120,6 +163,7 @@ void serve(speed::Node& node) {
                      request.get<speed::Map>("arguments"));
   });
   node.serve("rows", speed::by_row(row));
+  serve_streams(node);
 }
 
 }  // namespace agent

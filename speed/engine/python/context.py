@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import base64
 import threading
 from dataclasses import dataclass, field
+from time import monotonic, time
 from typing import Any
 
 from speed.core.access import AccessPolicy
 from speed.core.calls import PendingCalls
+from speed.core.log import logger
 from speed.core.scheduler import TIMES, time_place
 from speed.engine import threads
 from speed.engine.tracing import LogLimiter
-from speed.errors import SpeedError, fresh
+from speed.errors import (
+    IdentityChangedError,
+    IdentityError,
+    IdentityExpiredError,
+    IdentityMissingError,
+    IdentityRevokedError,
+    IdentityUnvouchedError,
+    KeyFileError,
+    SpeedError,
+    WireError,
+    fresh,
+)
 from speed.fs.bell import Bell
-from speed.fs.keyfile import KeySource
+from speed.fs.keyfile import KeySource, KnownIdentities, read_identity, statement_of
 from speed.fs.registration import Registration
 from speed.fs.registry import Registry
+from speed.wire.entry import Entry
+from speed.wire.identities import REVOKED, Bond, Card, Evidence, KnownIdentity, judge, make_card, read_card
 from speed.wire.limits import MAX_DELIVERIES
+from speed.wire.names import node_id
 from speed.wire.seal import Keyring
 
 # Counters of one node, as `speed stats` and DISCOVERY STATS report them (rule S-14).
@@ -178,6 +195,117 @@ class Waker:
             self.wake()
 
 
+# Who other nodes are, as a node with an identity judges it (I-3, I-7).
+
+log = logger("speed.protocol")
+
+_BELIEVED_SECONDS = 1.0
+"""How long a verdict stands before statements are looked at again."""
+_MAX_VERDICTS = 1024
+_REFUSALS: dict[str, tuple[type[IdentityError], str]] = {
+    "changed": (IdentityChangedError, "has another identity than the one that is known"),
+    "revoked": (IdentityRevokedError, "has an identity that was revoked"),
+    "expired": (IdentityExpiredError, "has an identity that was vouched for until a time that has passed"),
+    "unvouched": (IdentityUnvouchedError, "has an identity that no owner vouches for"),
+    "missing": (IdentityMissingError, "comes without the identity that it is to have"),
+}
+
+
+class Peers:
+    """The own identity, and verdicts on those of others. Thread-safe. KeyFileError."""
+
+    def __init__(self, root: str, path: str, policy: AccessPolicy) -> None:
+        self.identity = read_identity(path)
+        self.fingerprint = self.identity.fingerprint
+        self._root, self._policy = root, policy
+        self._known = KnownIdentities(path)
+        self._verdicts: dict[tuple[str, str, tuple[str, ...]], tuple[float, str]] = {}
+        self._bonds: dict[str, tuple[str, Bond]] = {}
+        self._warned: set[str] = set()
+        self._lock = threads.lock("peers")
+
+    def card(self, name: str) -> str:
+        """The own card as entries have it."""
+        return base64.b64encode(make_card(self.identity, node_id(name))).decode()
+
+    def bond(self, name: str, entry: Entry | None) -> Bond | None:
+        """What a link to this node is sealed by, None if neither side is to have an identity; IdentityError."""
+        card = "" if entry is None else entry.identity
+        if not card:
+            self._bonds.pop(name, None)
+            self.check(name, "")
+            return None
+        made = self._bonds.get(name)
+        if made is None or made[0] != card:
+            made = self._bonds[name] = (card, self._bond(name, card))
+        self.check(name, made[1].to.fingerprint)
+        return made[1]
+
+    def _bond(self, name: str, card: str) -> Bond:
+        try:
+            read = read_card(base64.b64decode(card), node_id(name))
+            self._check_keys(read)
+        except (ValueError, WireError) as error:
+            raise IdentityError(f"the card of {name!r} cannot be used: {error}") from None
+        return Bond(self.identity, read)
+
+    def _check_keys(self, card: Card) -> None:
+        """Weak keys are no keys; found before anything is written."""
+        self.identity.agree(card.exchange)
+        self.identity.agree(card.renewed)
+
+    def check(self, name: str, fingerprint: str) -> None:
+        """IdentityError unless ``name`` may have this identity, or none."""
+        verdict = self.verdict(name, fingerprint)
+        if verdict != "accepted":
+            kind, text = _REFUSALS[verdict]
+            raise kind(f"{name!r} {text}{f': {fingerprint}' if fingerprint else ''}; nothing was written to it")
+
+    def verdict(self, name: str, fingerprint: str) -> str:
+        """``accepted``, or why not; who is accepted at first use is remembered (I-7)."""
+        grants = self._policy.fingerprints(name)
+        key, now = (name, fingerprint, grants), monotonic()
+        found = self._verdicts.get(key)
+        if found is not None and now < found[0]:
+            return found[1]
+        with self._lock:
+            verdict = self._judge(name, fingerprint, grants)
+            if len(self._verdicts) >= _MAX_VERDICTS:
+                self._verdicts.clear()
+            self._verdicts[key] = (now + _BELIEVED_SECONDS, verdict)
+        return verdict
+
+    def _judge(self, name: str, fingerprint: str, grants: tuple[str, ...]) -> str:
+        owners, known = self.identity.owners, self._known.of(name)
+        stated = statement_of(self._root, name, owners) if owners else None
+        evidence = Evidence(grants, known, stated, bool(owners), int(time()))
+        verdict = judge(fingerprint, evidence)
+        stated = evidence.current
+        if stated is not None:  # what it says is remembered: it may be removed, or an older one put back
+            learnt = KnownIdentity(stated.fingerprint, stated.issued, stated.kind == REVOKED)
+        elif verdict in ("first", "accepted") and fingerprint and known is None:
+            learnt = KnownIdentity(fingerprint)
+        else:
+            return verdict
+        is_kept = self._remember(name, learnt)
+        if verdict != "first":
+            return verdict
+        return "accepted" if is_kept else "unvouched"  # nobody is met for the first time who cannot be remembered
+
+    def _remember(self, name: str, learnt: KnownIdentity) -> bool:
+        """False where it cannot be kept; why is said once."""
+        try:
+            if self._known.remember(name, learnt):
+                return True
+            why = "too many identities are known"
+        except KeyFileError as error:
+            why = str(error)
+        if why not in self._warned:
+            self._warned.add(why)
+            log.warning("the identity of %s is not remembered: %s", name, why)
+        return False
+
+
 FILES_EACH = 3
 """What a lane holds open to be read, and a link to be written: directory and file, and cursor or bell."""
 MIN_AWAKE = 4
@@ -203,6 +331,8 @@ class Context:
     policy: AccessPolicy
     pending: PendingCalls
     waker: Waker
+    peers: Peers | None = None
+    """None without an identity."""
     boot_id: str = ""
     on_error: str = "dead-letter"
     max_deliveries: int = MAX_DELIVERIES
@@ -215,6 +345,18 @@ class Context:
     @property
     def keyring(self) -> Keyring:
         return self.keys.keyring
+
+    @property
+    def resting_keyring(self) -> Keyring:
+        """The keys of now for what waits in files of this node: with an identity, nobody else has them (I-9)."""
+        if self.peers is None:
+            return self.keyring
+        return Keyring(tuple(map(self.peers.identity.resting_key, self.keyring.now.keys)))
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the own identity; empty without one."""
+        return "" if self.peers is None else self.peers.fingerprint
 
     @property
     def max_open_lanes(self) -> int:

@@ -17,7 +17,7 @@ from speed.core.services import ServiceRegistry
 from speed.engine.message import Message
 from speed.engine.python.batches import Arrival, is_expired
 from speed.engine.python.calls import Calls
-from speed.engine.python.context import Context
+from speed.engine.python.context import Context, Peers
 from speed.engine.python.delivery import Delivery
 from speed.engine.python.lanes import Lane
 from speed.engine.python.links import Links
@@ -157,12 +157,29 @@ class Dispatch:
     def dispatch(self, lane: Lane, received: OpenedEnvelope) -> None:
         """Handle one authentic envelope; raises WireError for a payload that breaks a rule."""
         header = received.header
+        if self._context.peers is not None and not self._is_known(self._context.peers, lane, received):
+            return
         if not header.flags & FLAG_REPLY and not self._context.policy.allows(lane.source):
             self._unauthorised(lane, received)
         elif header.flags & FLAG_SEGMENT:
             self.segments().accept(lane, received)
         else:
             self._table[header.type](lane, received)
+
+    def _is_known(self, peers: Peers, lane: Lane, received: OpenedEnvelope) -> bool:
+        """Whether it comes of the identity that its sender is to have, or is discarded; answers too (I-7)."""
+        source = lane.source
+        if not self._context.policy.allows(source) and not self._links.known(source):
+            return True  # it has no grant, which is told; nothing is remembered of it
+        verdict = peers.verdict(source, lane.fingerprint(received.header.key_id))
+        if verdict == "accepted":
+            return True
+        self._context.stats.count(counters.UNAUTHORISED)
+        self._context.stats.refused_sender(source)
+        text = "an envelope of %s is discarded: its identity is %s"
+        self._context.limiter.warn(log, f"identity {verdict}", text, source, verdict)
+        lane.drop(received.token)
+        return False
 
     def _unauthorised(self, lane: Lane, received: OpenedEnvelope) -> None:
         """Discard (RFC 9.6); only a request is told, since its caller waits (RFC 9.8)."""

@@ -34,6 +34,9 @@ class Lane(Protocol):
 
     @property
     def source(self) -> str: ...
+    def fingerprint(self, key_id: bytes) -> str:
+        """Of the identity that sealed with this key; empty for none."""
+
     def begin(self, token: Token, *, listed: bool) -> bool: ...
     def keep_start(self) -> None: ...
     def begin_again(self, token: Token) -> int: ...
@@ -115,6 +118,11 @@ class InboundLane:
         if isinstance(opened, Exception):
             raise opened
         return None if rang and opened == ([], False) else opened  # what was missing may be there
+
+    def fingerprint(self, key_id: bytes) -> str:
+        """Of the identity that sealed with this key; empty for none (I-5)."""
+        openings = self.reader.openings
+        return "" if openings is None else openings.fingerprint(key_id)
 
     def read_later(self) -> bool:
         """Whether another thread reads a large one now; if it brings nothing, the lane is read once more after that."""

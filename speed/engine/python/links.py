@@ -85,13 +85,14 @@ class Links:
             raise UnknownNodeError(self._context.registry.absence(target))
         if entry.status == "leaving":
             raise NodeLeftError(texts.leaving(target))
-        if entry.status == "starting" and not starting and not granted(entry, self._context.name):
+        if entry.status == "starting" and not starting and not self._is_granted(entry):
             entry = self._started(entry, until)
         is_starting = starting and entry.status == "starting"
         if not is_starting:
             self._check_grant(entry)
         link = self.open(target, entry.generation)
         link.features, link.entry = entry.features, entry
+        self._bind(link, entry)
         if entry.status == "online":
             self._fresh[target] = (now + FRESH_SECONDS, link)
         return link
@@ -100,7 +101,7 @@ class Links:
         """The entry of a node once it serves, or allows this one."""
         name = entry.name
         with place_given_up():
-            while entry.status == "starting" and not granted(entry, self._context.name):
+            while entry.status == "starting" and not self._is_granted(entry):
                 left = until - monotonic()
                 if left <= 0:
                     raise NodeStartingError(
@@ -115,8 +116,19 @@ class Links:
                 entry = found
         return entry
 
+    def _is_granted(self, entry: Entry) -> bool:
+        return granted(entry, self._context.name, self._context.fingerprint)
+
+    def _bind(self, link: OutgoingLink, entry: Entry | None) -> None:
+        """Have what is sent from now on open for that identity alone (I-4); IdentityError."""
+        if self._context.peers is not None:
+            bond = self._context.peers.bond(link.target, entry)
+            if bond != link.bond:
+                link.bond = bond
+                link.renew()
+
     def _check_grant(self, entry: Entry) -> None:
-        if not granted(entry, self._context.name):
+        if not self._is_granted(entry):
             self._context.stats.count(counters.SENDS_DENIED)
             self._context.stats.refused_by(entry.name)
             raise AccessDeniedError(texts.not_allowed(entry.name, self._context.name))
@@ -162,6 +174,7 @@ class Links:
         """What the entry of the target says that concerns its link."""
         entry = self._context.registry.live(link.target)
         link.features = () if entry is None else entry.features
+        self._bind(link, entry)
         link.lives += 1
         link.target_life = 0 if entry is None or not entry.ephemeral else entry.generation
 
@@ -397,7 +410,7 @@ def _wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
     deadline = monotonic() + timeout_seconds
     while True:
         entry = context.registry.live(target, sure=True)
-        if entry is not None and entry.status == "online" and granted(entry, context.name):
+        if entry is not None and entry.status == "online" and granted(entry, context.name, context.fingerprint):
             return entry
         if monotonic() >= deadline or context.stopping.wait(0.01):
             break

@@ -20,7 +20,7 @@ from speed.engine import threads
 from speed.engine.message import BatchHandler
 from speed.engine.options import Options
 from speed.engine.python.calls import Calls, Outbox
-from speed.engine.python.context import Context, Waker
+from speed.engine.python.context import Context, Peers, Waker
 from speed.engine.python.delivery import Delivery, Handler
 from speed.engine.python.dispatch import Dispatch, Introspection
 from speed.engine.python.links import Answers, Links, wait_for
@@ -29,7 +29,15 @@ from speed.engine.python.registrar import Registrar, Sweeper
 from speed.engine.python.serving import Serving
 from speed.engine.python.settling import Settling, Withdrawals
 from speed.engine.workers import WorkerPool
-from speed.errors import ConfigurationError, DurabilityError, ForkedNodeError, NodeClosedError, RootError, SpeedError
+from speed.errors import (
+    ConfigurationError,
+    DurabilityError,
+    ForkedNodeError,
+    IdentityCopiedError,
+    NodeClosedError,
+    RootError,
+    SpeedError,
+)
 from speed.fs.bell import Bell
 from speed.fs.committed import fence_lanes
 from speed.fs.inbox import Inbox
@@ -41,6 +49,7 @@ from speed.fs.sweep import sweep
 from speed.wire import lazily, names, spc
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
+from speed.wire.identities import fingerprint_in
 from speed.wire.seal import Keyring
 
 if TYPE_CHECKING:
@@ -312,9 +321,13 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     key = os.fspath(options.key) if options.key is not None else default_key(root)
     check_root(root)  # before the key: why that is out of reach is told by the root
     keys = KeySource(key)
+    peers = None if options.identity is None else Peers(root, os.path.abspath(os.fspath(options.identity)), policy)
+    _check_grants(policy, peers)
     prepare_root(root)
     filesystem = filesystem_of(root)
     registry = Registry(root, keys.keyring, late_ms=int(filesystem.late_seconds * 1000), is_prepared=True)
+    check_not_copied = partial(_check_not_copied, registry, options.name, peers)
+    check_not_copied()
     durable = _durable(options.durability, root, filesystem.is_memory)
     polling = options.bell == "polling" or _lacks_bells(root, filesystem)
     prepared: list[tuple[Bell | None, Inbox]] = []
@@ -328,7 +341,12 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
             allow=policy.allowed(),
             ephemeral=options.ephemeral,
             starting=options.starting,
-            before_publish=lambda won: prepared.append(_prepare(root, options, won, keys.keyring, polling, filesystem)),
+            identity="" if peers is None else peers.card(options.name),
+            identities=policy.identities(),
+            before_publish=lambda won: prepared.append(
+                _prepare(root, options, won, keys.keyring, polling, filesystem, peers)
+            ),
+            after_publish=check_not_copied,  # of two that start at once, each sees the other by now
         )
     except BaseException:
         for bell, _ in prepared:
@@ -352,6 +370,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         policy=policy,
         pending=PendingCalls(threads.lock("pending")),
         waker=Waker(bell, names.node_id(options.name)),
+        peers=peers,
         boot_id=registration.entry.boot_id,
         on_error=options.on_error,
         max_deliveries=options.max_deliveries,
@@ -360,8 +379,29 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     return context, bell, inbox
 
 
+def _check_grants(policy: AccessPolicy, peers: Peers | None) -> None:
+    """ConfigurationError for grants of identities that this node could not tell (I-8)."""
+    if peers is None and policy.identities():
+        raise ConfigurationError("a grant with a fingerprint needs a node with an identity: give it `identity=FILE`")
+
+
+def _check_not_copied(registry: Registry, name: str, peers: Peers | None) -> None:
+    """IdentityCopiedError where another node lives with this identity (I-7)."""
+    if peers is None:
+        return
+    for entry in registry.live_entries():
+        if entry.name != name and fingerprint_in(entry) == peers.fingerprint:
+            raise IdentityCopiedError(f"{entry.name!r} lives with this identity: make one for each node")
+
+
 def _prepare(
-    root: str, options: Options, won: Won, keyring: Keyring, polling: bool, filesystem: Filesystem
+    root: str,
+    options: Options,
+    won: Won,
+    keyring: Keyring,
+    polling: bool,
+    filesystem: Filesystem,
+    peers: Peers | None,
 ) -> tuple[Bell | None, Inbox]:
     """Bell and inbox, and fences behind all that older generations of this name wrote (L-18)."""
     name = options.name
@@ -373,6 +413,7 @@ def _prepare(
         ephemeral=options.ephemeral,
         is_remote=filesystem.is_remote,
         late_seconds=filesystem.late_seconds,
+        identity=None if peers is None else peers.identity,
     )
     inbox.prepare()
     if won.former:
@@ -433,7 +474,8 @@ class PythonEngine:
             undo = policy.undo()
             policy.allow(*patterns)
             try:
-                self._context.registration.update(allow=policy.allowed(), deny=policy.denied())
+                _check_grants(policy, self._context.peers)
+                self._publish_grants()
             except BaseException:
                 undo()  # no grant is in force that nobody can see
                 raise
@@ -444,10 +486,15 @@ class PythonEngine:
         policy = self._context.policy
         with self._lock:
             policy.deny(*patterns)
-            self._context.registration.update(allow=policy.allowed(), deny=policy.denied())
+            self._publish_grants()
+
+    def _publish_grants(self) -> None:
+        policy = self._context.policy
+        grants = {"allow": policy.allowed(), "deny": policy.denied(), "identities": policy.identities()}
+        self._context.registration.update(**grants)
 
     def allowed(self) -> tuple[str, ...]:
-        return self._context.policy.allowed()
+        return (*self._context.policy.allowed(), *self._context.policy.identities())
 
     def register(
         self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None, how: ServiceOptions

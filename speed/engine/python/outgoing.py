@@ -25,6 +25,7 @@ from speed.fs.slots import SLOTTED_BYTES
 from speed.wire import lazily
 from speed.wire.entry import Entry
 from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SEGMENT, FLAG_SLOTTED, EnvelopeType, counter_of, make_sequence
+from speed.wire.identities import Bond
 from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES, SEGMENT_BYTES, SLOT_HEAD_BYTES
 from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
@@ -163,6 +164,8 @@ class OutgoingLink:
         """The newest life of the target that it was for."""
         self.target_life = 0
         """The generation of a target that is ephemeral: its envelopes are sealed for that life (W-10), once renewed."""
+        self.bond: Bond | None = None
+        """The two identities that its envelopes are sealed by, once renewed; None without."""
         self.lives = 0
         """How many generations of the target it was for."""
         self._writer = LaneWriter(
@@ -319,6 +322,7 @@ class OutgoingLink:
         for payload in payloads:
             counter += 1
             envelopes.append(self._sealer.seal(type_, flags, counter, now, payload, self._nonces.draw()))
+        self._writer.opening = self._sealer.opening
         self._counter = counter  # before the write: a signal handler that raises after it must not repeat them
         try:
             self._writer.append(envelopes)
@@ -456,7 +460,7 @@ class OutgoingLink:
     def reopen(self) -> None:
         """Close lane and bell; the next envelope opens them. The caller holds ``lock``."""
         self._renewal_due = False
-        self._sealer.seal_for(self.target_life)
+        self._sealer.seal_for(self.target_life, self.bond)
         self._writer.close()
         self.ringer.close()
 

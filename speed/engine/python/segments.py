@@ -109,6 +109,9 @@ class AssembledLane:
     def source(self) -> str:
         return self.lane.source
 
+    def fingerprint(self, key_id: bytes) -> str:
+        return self.lane.fingerprint(key_id)
+
     def finish(self, tokens: Iterable[Token]) -> None:
         self.completed()
         self.lane.finish(tokens)
@@ -151,7 +154,7 @@ class Segments:
         self._context, self._pool, self._dispatch = context, pool, dispatch
         self._limits = limits
         self._reassembly = Reassembly(limits)
-        self._store = SegmentStore(context.root, context.name, context.keyring, durable=context.durable)
+        self._store = SegmentStore(context.root, context.name, context.resting_keyring, durable=context.durable)
         self._restored = False
         self._lock = threads.reentrant("segments")
         self._latest: dict[PayloadKey, int] = {}

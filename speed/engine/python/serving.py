@@ -116,6 +116,7 @@ class Accepted:
         "deadline",
         "generation",
         "head",
+        "identity",
         "is_over",
         "lane",
         "payload",
@@ -141,6 +142,7 @@ class Accepted:
         self.lane, self.source, self.token, self.generation = lane, lane.source, token, generation
         self.head, self.payload, self.deadline = head, payload, deadline
         self.sent_ms, self.unsure = sent_ms, unsure
+        self.identity = ""
         self.cancellation, self.taken_at = Withdrawal(), monotonic()
         self.is_over = self.was_found_again = False
         self._right = [None]
@@ -232,6 +234,7 @@ class Serving:
         deadline = self._deadline(head)
         sent_ms = received.header.timestamp_ms
         call = Accepted(lane, token, generation, head, payload, deadline, sent_ms, received.unsure)
+        call.identity = lane.fingerprint(received.header.key_id)
         if deadline <= monotonic():
             self._time_out(call, "queued")
             return
@@ -356,6 +359,7 @@ class Serving:
             head.traceparent,
             call.head.repeated or call.unsure,
             call.cancellation,
+            caller_identity=call.identity,
         )
         if head.stream is not None:
             self._run_stream(call, found, request, began)

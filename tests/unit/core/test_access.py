@@ -133,3 +133,50 @@ def test_what_was_granted_can_be_taken_back_as_if_it_had_never_been():
     undo()
     assert policy.allowed() == ("etl.*",)
     assert (policy.allows("billing"), policy.allows("etl.one")) == (False, True)
+
+
+MINE, OTHER = "ab" * 20, "cd" * 20
+
+
+def entry_of(policy: AccessPolicy) -> Entry:
+    grants = {"allow": policy.allowed(), "deny": policy.denied(), "identities": policy.identities()}
+    return Entry("x", 1, 1, 1, "", "", "", 0, 0, 0, 1, 1, **grants)
+
+
+def test_a_grant_of_an_identity_is_published_beside_those_of_names():
+    """I-8: who knows no identities finds no grant."""
+    policy = AccessPolicy([f"etl.1@{MINE}", "analytics"])
+    assert policy.allowed() == ("analytics",)
+    assert policy.identities() == (f"etl.1@{MINE}",)
+    assert policy.allows("etl.1")
+    assert policy.fingerprints("etl.1") == (MINE,)
+    assert policy.fingerprints("analytics") == ()
+
+
+def test_a_grant_of_an_identity_decides_before_that_of_a_family():
+    """I-8."""
+    entry = entry_of(AccessPolicy(["etl.*", f"etl.1@{MINE}"]))
+    assert granted(entry, "etl.1", MINE)
+    assert not granted(entry, "etl.1", OTHER)
+    assert not granted(entry, "etl.1", "")
+    assert granted(entry, "etl.1")
+    assert granted(entry, "etl.2", "")
+
+
+def test_a_denial_takes_the_grants_of_identities_it_covers():
+    """A-4, I-8."""
+    policy = AccessPolicy([f"etl.1@{MINE}", f"etl.1@{OTHER}", f"billing@{MINE}"])
+    policy.deny("etl.*")
+    assert not policy.allows("etl.1")
+    assert policy.identities() == (f"billing@{MINE}",)
+    policy.allow("etl.1")
+    assert entry_of(policy).allow == ("etl.1",)
+
+
+@pytest.mark.parametrize(
+    "pattern", [f"etl.*@{MINE}", f"@{MINE}", f"etl@{MINE[:-1]}", f"etl@{MINE.upper()}", f"a@b@{MINE}"]
+)
+def test_only_one_node_has_an_identity(pattern: str):
+    """I-8."""
+    with pytest.raises(InvalidNameError):
+        AccessPolicy([pattern])

@@ -9,7 +9,9 @@
 // │       NodeClosedError ForkedNodeError
 // ├── DeliveryError
 // │       UnknownNodeError NodeStartingError NodeLeftError (NodeLeavingError NodeReplacedError HostAwayError)
-// │       InboxFullError StorageError PayloadTooLargeError UnserialisableError NotAcknowledgedError SegmentStoreError
+// │       IdentityError (IdentityChangedError IdentityRevokedError IdentityExpiredError IdentityUnvouchedError
+// │       IdentityMissingError IdentityCopiedError) InboxFullError StorageError PayloadTooLargeError
+// │       UnserialisableError NotAcknowledgedError SegmentStoreError
 // ├── CallError
 // │       ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError CallTimeoutError
 // │       InternalError SegmentsLostError CallWithdrawnError ApplicationError
@@ -218,6 +220,51 @@ class SPEED_EXPORT NodeReplacedError : public NodeLeftError {
 class SPEED_EXPORT HostAwayError : public NodeLeftError {
  public:
   explicit HostAwayError(const std::string& message) : NodeLeftError("HOST_AWAY", message) {}
+};
+
+// Another node is not who it is to be, or this node is not; nothing was written to it.
+class SPEED_EXPORT IdentityError : public DeliveryError {
+ public:
+  explicit IdentityError(const std::string& message) : DeliveryError("IDENTITY", message) {}
+
+ protected:
+  IdentityError(std::string_view code, const std::string& message) : DeliveryError(code, message) {}
+};
+
+// The node has another identity than the one that is known, granted or vouched for.
+class SPEED_EXPORT IdentityChangedError : public IdentityError {
+ public:
+  explicit IdentityChangedError(const std::string& message) : IdentityError("IDENTITY_CHANGED", message) {}
+};
+
+// An owner revoked the identity of the node.
+class SPEED_EXPORT IdentityRevokedError : public IdentityError {
+ public:
+  explicit IdentityRevokedError(const std::string& message) : IdentityError("IDENTITY_REVOKED", message) {}
+};
+
+// The owner's statement about the identity of the node is over.
+class SPEED_EXPORT IdentityExpiredError : public IdentityError {
+ public:
+  explicit IdentityExpiredError(const std::string& message) : IdentityError("IDENTITY_EXPIRED", message) {}
+};
+
+// No owner vouches for the identity of the node, or too many identities are remembered.
+class SPEED_EXPORT IdentityUnvouchedError : public IdentityError {
+ public:
+  explicit IdentityUnvouchedError(const std::string& message) : IdentityError("IDENTITY_UNVOUCHED", message) {}
+};
+
+// The node comes without the identity that it is known to have.
+class SPEED_EXPORT IdentityMissingError : public IdentityError {
+ public:
+  explicit IdentityMissingError(const std::string& message) : IdentityError("IDENTITY_MISSING", message) {}
+};
+
+// Another node lives with this identity.
+class SPEED_EXPORT IdentityCopiedError : public IdentityError {
+ public:
+  explicit IdentityCopiedError(const std::string& message) : IdentityError("IDENTITY_COPIED", message) {}
 };
 
 // The receiver's lane stayed full for the whole timeout.

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <concepts>
+#include <exception>
 #include <functional>
 #include <future>
 #include <initializer_list>
@@ -48,6 +49,18 @@ struct ServiceOptions {
   std::optional<ServiceDescription> description = {};
 };
 
+// How often a call is tried, while its timeout lasts: when its node is gone, left or starts, and it was not begun.
+// ConfigurationError where it is used, for numbers out of these ranges.
+struct Retry {
+  unsigned attempts = 3;  // in all, the first one included; 1 or more
+  // Before the second attempt; each further pause is twice as long, up to 5 s, and varies by a fifth.
+  Seconds backoff{0.1};
+  bool idempotent = false;  // the service may run twice for one call: what may have run is tried again too
+  // How much of an attempt each call that succeeds earns, so that retries never multiply the load of a node that is in
+  // trouble: each that fails takes one of 10 away, and below 5 nothing is tried again. Above 0 to 1; null: no such bound.
+  std::optional<double> budget = 0.1;
+};
+
 struct CallOptions {
   Seconds timeout{30};  // the deadline, on both sides
   std::optional<std::string> traceparent = {};
@@ -56,7 +69,33 @@ struct CallOptions {
   std::stop_token stop = {};
   // Large bytes of the result stay where they arrived, as LentBytes, and are not copied (Value::as<ByteView>).
   bool views = false;
+  std::optional<Retry> retry = {};  // of `call`
+  // Of a family: what has the same key goes to the same node, as long as it is there.
+  std::optional<std::string> key = {};
+  // Of `call`: told how far the service says it is (Request::progress), on the thread that waits. Not of
+  // another host, or with `retry`: ConfigurationError.
+  std::function<void(const StreamProgress&)> on_progress = {};
 };
+
+// A call that is about to be made, as its interceptors see it and may change it.
+struct CallRequest {
+  std::string target;
+  std::string service;
+  Map arguments;
+  CallOptions options;
+  std::optional<Value> answer = {};  // set: nothing is called, and this is the result
+};
+
+// What a call ended with: an error, or else a result. Who changes it changes what its caller gets.
+struct CallOutcome {
+  Value result = {};
+  std::exception_ptr error = {};
+};
+
+// Runs before each attempt of a call. What it returns, if anything, runs behind it, on whatever thread brings the outcome.
+// What either throws takes the place of the outcome.
+using AfterCall = std::function<void(CallOutcome&)>;
+using CallInterceptor = std::function<AfterCall(CallRequest&)>;
 
 struct SendOptions {
   Seconds timeout{5};  // bounds the wait for room, and for the acknowledgement
@@ -73,6 +112,7 @@ struct SendOptions {
   bool unordered = false;  // of a payload in segments: what is sent behind it need not wait for it
   enum class OnFull { wait, drop } on_full = OnFull::wait;  // of `publish`, for a subscriber without room
   Protection protection = {};  // of messages and events; what is absent is as the node's security says
+  std::optional<std::string> key = {};  // of a message to a family: as of a call
 };
 
 // What became of an event.
@@ -176,11 +216,25 @@ class SPEED_EXPORT Node final {
     options.allow = callers;
     serve(name, std::forward<Offered>(offered), options);
   }
+  // A service that streams: `Node::stream` calls it, and what it returns follows its items.
+  //
+  //     billing.serve_stream("rows", [](const speed::Request& request, speed::ServedStream& out) -> speed::Response {
+  //       for (int row = 0; row < request.get<int>("count"); ++row) out.write(row);
+  //       return {};
+  //     });
+  void serve_stream(const std::string& name, StreamFunction function, ItemsOf items = ItemsOf::service,
+                    const ServiceOptions& options = {});
+  // Runs `interceptor` around each service of this node; the first one added is the outermost. It runs on a worker, where it
+  // may wait, and around a service that streams from its first item to its end. ConfigurationError for null, and once a
+  // service is registered, which would be without.
+  void intercept_services(ServiceInterceptor interceptor);
   // Takes a service back: what runs ends as it would, and who calls it from now on gets ServiceNotFoundError, which is
   // thrown here as well if there is none.
   void unregister(const std::string& name);
 
-  // --- calls. Before anything is written: UnknownNodeError, AccessDeniedError, UnserialisableError,
+  // --- calls. Of a family, `pricing.*`, one node is called: with the fewest calls of this node under way, of equals one
+  // after the other; another one, where it did not begin the call. Messages and questions go in the same way.
+  // Before anything is written: UnknownNodeError, AccessDeniedError, UnserialisableError,
   // PayloadTooLargeError; not written: InboxFullError, StorageError, NodeLeftError. `submit` throws these as well.
   // Then `call` and the future throw NodeStartingError, NodeLeftError, CallTimeoutError, or the CallError that the other
   // side reports. What a server that died had not begun goes to its next process, if that comes within a second or is
@@ -191,6 +245,20 @@ class SPEED_EXPORT Node final {
                             const CallOptions& options = {});
   void submit(const std::string& target, const std::string& service, const Map& arguments, CallHandler handler,
               const CallOptions& options = {});
+
+  // Calls a service that streams; of a family, one node gives all of it. Its errors are those of a call; ConfigurationError:
+  // that node knows no streams, or is one of another host.
+  Stream stream(const std::string& target, const std::string& service, const Map& arguments = {},
+                const StreamOptions& options = {});
+  // Runs `interceptor` around each attempt of a call that this node makes from now on; the first one added is the outermost.
+  // Streams do not pass it. ConfigurationError for null.
+  //
+  //     shop.intercept_calls([](speed::CallRequest& request) -> speed::AfterCall {
+  //       return [service = request.service, began = std::chrono::steady_clock::now()](speed::CallOutcome& outcome) {
+  //         record(service, std::chrono::steady_clock::now() - began, outcome.error != nullptr);
+  //       };
+  //     });
+  void intercept_calls(CallInterceptor interceptor);
 
   // --- messages: in the receiver's lane when these return. Errors before that are those of a call; with `ack` also
   // NotAcknowledgedError, and the error of the receiver's handler. WireError: metadata that breaks a rule.
@@ -267,6 +335,11 @@ class SPEED_EXPORT Node final {
  private:
   friend class EmbeddedNode;
   explicit Node(std::shared_ptr<engine::Runtime> runtime);  // one that does not read yet: it starts here
+  void serve(const std::string& name, std::shared_ptr<Service> service, const ServiceOptions& options, bool streams);
+  Stream open_stream(const CallRequest& request, const StreamOffer& offer);
+  Value call_with_progress(const CallRequest& request);
+  Value attempt(const CallRequest& request);
+  void submit_between(CallRequest request, std::function<void(CallOutcome)> given);
   engine::Runtime& open() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
 
   std::shared_ptr<engine::Runtime> runtime_;  // shared with threads that a service holds up beyond the end

@@ -49,6 +49,11 @@ struct SPEED_EXPORT Request {
     if (cancelled()) throw CallWithdrawnError(service + ": the call was withdrawn", {{"phase", "running"}});
   }
 
+  // Tells a caller that wants to know (CallOptions::on_progress) how far this is; costs next to nothing if none does.
+  // `done` and `total` are of one unit, from 0; of `note` 200 characters travel. Never waits, and may be lost: the caller
+  // gets the newest, some twenty a second, and always one whose `done` is `total`. ConfigurationError for other numbers.
+  void progress(double done, std::optional<double> total = {}, std::string note = {}) const;
+
   // The argument of that name as a T, exactly: `request.get<int>("amount")`; conversion.hpp lists what T may be.
   // InvalidArgumentsError names it when it is missing, of another kind, or has no exact T. A std::optional is empty where
   // the argument is missing or nil.
@@ -239,6 +244,14 @@ using SpeedService = Service;
 
 // A function as a service.
 using ServiceFunction = std::function<Response(const Request&)>;
+
+// A function that gives items to its caller, takes some of it, or both. What it returns follows its items.
+using StreamFunction = std::function<Response(const Request&, ServedStream&)>;
+enum class ItemsOf : std::uint8_t { service, caller, both };  // whose items there are
+
+// Runs around a service: it invokes `proceed` with the request, or one like it, and returns what that returns, or another
+// response. What the service throws, `proceed` throws. One that does not invoke it answers by itself.
+using ServiceInterceptor = std::function<Response(const Request& request, const ServiceFunction& proceed)>;
 
 // A function of one row as a service of batches, and of single calls, which it answers as before: columns among the
 // arguments are handed to it row by row, and its results make a column, of the kind of the first that is not nil: integers,

@@ -19,5 +19,6 @@
 #include "speed/root.hpp"
 #include "speed/segment.hpp"
 #include "speed/service.hpp"
+#include "speed/service_error.hpp"
 #include "speed/topic.hpp"
 #include "speed/value.hpp"

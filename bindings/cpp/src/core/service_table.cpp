@@ -1,6 +1,7 @@
 #include "core/service_table.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/fault.hpp"
@@ -168,6 +169,16 @@ Response ServiceTable::run(Service& service, const Request& request, std::string
 }  // namespace speed::core
 
 namespace speed {
+
+void Request::progress(double done, std::optional<double> total, std::string note) const {
+  const auto is_amount = [](double number) { return number >= 0 && number < 9223372036854775808.0; };
+  if (!is_amount(done) || (total && !is_amount(*total))) {
+    throw ConfigurationError("`done` and `total` of a progress are numbers from 0");
+  }
+  if (channel == nullptr || !channel->offer().progress) return;
+  const auto is_whole = [](double number) { return std::trunc(number) == number; };
+  channel->report({done, total, std::move(note), is_whole(done), total && is_whole(*total)});
+}
 
 ServiceDescription& ServiceDescription::add(const std::string& name, Map schema, bool required,
                                             std::function<void(const Value&)> check) {

@@ -2,10 +2,13 @@
 // Threads: all methods may be called from any thread.
 #pragma once
 
+#include "engine/call/interceptors.hpp"
+#include "engine/call/repeating.hpp"
 #include "engine/lane/protocol.hpp"
 #include "engine/link/large_sender.hpp"
 #include "engine/link/turns.hpp"
 #include "engine/registrar.hpp"
+#include "engine/remote/families.hpp"
 #include "engine/sweeper.hpp"
 #include "speed/embedding.hpp"
 #include "wire/mutex.hpp"
@@ -61,6 +64,9 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   Delivery delivery;
   std::shared_ptr<DeadLetters> dead;
   Introspection introspection;
+  Families families{context, registrar};
+  Retries retries{context};
+  Interceptors interceptors;
   std::unique_ptr<Sweeper> sweeper;
   std::unique_ptr<Registrar> registrar;
 

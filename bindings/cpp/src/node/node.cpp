@@ -61,10 +61,17 @@ std::exception_ptr with(const std::exception_ptr& thrown, const Called& called) 
   try {
     std::rethrow_exception(thrown);
   } catch (Error& error) {
-    error.set_called(called.peer->name(), called.service);
+    const bool names_member = wire::is_family(called.peer->name()) && !error.node().empty();
+    error.set_called(names_member ? error.node() : called.peer->name(), called.service);
   } catch (...) {  // nothing that knows of calls
   }
   return thrown;
+}
+
+Value settled(core::Outcome outcome, const Called& called) {
+  outcome = called.peer->outcome(engine::read(std::move(outcome), called.views));
+  if (const auto* const error = std::get_if<std::exception_ptr>(&outcome)) std::rethrow_exception(with(*error, called));
+  return std::move(std::get<Value>(outcome));
 }
 
 void settle(std::promise<Value>& promise, core::Outcome outcome, const Called& called) {
@@ -74,6 +81,29 @@ void settle(std::promise<Value>& promise, core::Outcome outcome, const Called& c
   } else {
     promise.set_value(std::move(std::get<Value>(outcome)));
   }
+}
+
+void settle(std::promise<Value>& promise, CallOutcome outcome) {
+  if (outcome.error != nullptr) {
+    promise.set_exception(outcome.error);
+  } else {
+    promise.set_value(std::move(outcome.result));
+  }
+}
+
+// What a call came to.
+template <class Call>
+CallOutcome outcome_of(Call call) {
+  try {
+    return {.result = call(), .error = {}};
+  } catch (...) {
+    return {.result = {}, .error = std::current_exception()};
+  }
+}
+
+void check_submitted(const CallOptions& options) {
+  if (!options.retry && !options.on_progress) return;
+  throw ConfigurationError("a call that is submitted is not tried again and tells no progress: make it by `call`");
 }
 
 // Too large to be decoded by the thread that reads.
@@ -174,14 +204,23 @@ void Node::ready() {
 // --- services ---
 
 void Node::serve(const std::string& name, std::shared_ptr<Service> service, const ServiceOptions& options) {
+  serve(name, std::move(service), options, false);
+}
+
+void Node::serve(const std::string& name, std::shared_ptr<Service> service, const ServiceOptions& options,
+                 bool streams) {
   Runtime& node = open();
   std::optional<std::vector<std::string>> allow;
   if (options.allow) allow = local_grants(*options.allow);
   Map described;
-  if (options.description) {
-    described = options.description->as_map(name, options.idempotent);
-    if (service != nullptr) service = std::make_shared<DescribedService>(std::move(service), *options.description);
+  if (options.description || streams) {
+    described = options.description.value_or(ServiceDescription()).as_map(name, options.idempotent);
+    described.set("streaming", streams);
   }
+  if (options.description && service != nullptr) {
+    service = std::make_shared<DescribedService>(std::move(service), *options.description);
+  }
+  if (service != nullptr) service = node.interceptors.around(std::move(service));
   node.serving.services.add(name, std::move(service), allow, options.idempotent, options.views, std::move(described));
   node.workers.serve();
 }
@@ -202,15 +241,72 @@ void Node::unregister(const std::string& name) { open().serving.services.remove(
 
 Value Node::call(const std::string& target, const std::string& service, const Map& arguments,
                  const CallOptions& options) {
-  return peer_of(open(), target)->call(service, arguments, options);
+  Runtime& node = open();
+  const auto attempted = [&](const CallOptions& rest) -> Value {
+    if (rest.on_progress || node.interceptors.around_calls() != nullptr) {
+      return attempt({.target = target, .service = service, .arguments = arguments, .options = rest});
+    }
+    return peer_of(node, target, rest.key)->call(service, arguments, rest);
+  };
+  return options.retry && !options.on_progress ? node.retries.repeated(target, options, attempted) : attempted(options);
+}
+
+// One attempt of a call between its interceptors.
+Value Node::attempt(const CallRequest& request) {
+  Runtime& node = open();
+  const auto proceed = [&](const CallRequest& let) {
+    if (let.options.on_progress) return call_with_progress(let);
+    return peer_of(node, let.target, let.options.key)->call(let.service, let.arguments, let.options);
+  };
+  const engine::CallInterceptors around = node.interceptors.around_calls();
+  if (around == nullptr) return proceed(request);
+  engine::Passage passage(around, request);
+  CallOutcome outcome =
+      passage.is_over() ? passage.take() : passage.ended(outcome_of([&] { return proceed(passage.request()); }));
+  if (outcome.error != nullptr) std::rethrow_exception(outcome.error);
+  return std::move(outcome.result);
+}
+
+// `given` gets the outcome on a worker, unless this throws it.
+void Node::submit_between(CallRequest request, std::function<void(CallOutcome)> given) {
+  Runtime& node = open();
+  auto passage = std::make_shared<engine::Passage>(node.interceptors.around_calls(), std::move(request));
+  CallOutcome outcome;
+  if (passage->is_over()) {
+    outcome = passage->take();
+  } else {
+    try {
+      const CallRequest& let = passage->request();
+      const Called called{peer_of(node, let.target, let.options.key), let.service, let.options.views};
+      called.peer->start(let.service, let.arguments, let.options,
+                         [&node, passage, called, given](core::Outcome answer) {
+                           node.workers.submit([&node, passage, called, given, answer = std::move(answer)] {
+                             const engine::ProgramsCode scope(*node.context.fork_mark);
+                             given(passage->ended(outcome_of([&] { return settled(answer, called); })));
+                           });
+                         });
+      node.workers.ensure_reader();
+      return;
+    } catch (...) {
+      outcome = passage->ended({.result = {}, .error = std::current_exception()});
+    }
+  }
+  if (outcome.error != nullptr) std::rethrow_exception(outcome.error);
+  node.workers.submit([given, outcome = std::move(outcome)] { given(outcome); });
 }
 
 std::future<Value> Node::submit(const std::string& target, const std::string& service, const Map& arguments,
                                 const CallOptions& options) {
   Runtime& node = open();
+  check_submitted(options);
   auto promise = std::make_shared<std::promise<Value>>();
   std::future<Value> future = promise->get_future();
-  const Called called{peer_of(node, target), service, options.views};
+  if (node.interceptors.around_calls() != nullptr) {
+    submit_between({.target = target, .service = service, .arguments = arguments, .options = options},
+                   [promise](CallOutcome outcome) { settle(*promise, std::move(outcome)); });
+    return future;
+  }
+  const Called called{peer_of(node, target, options.key), service, options.views};
   called.peer->start(service, arguments, options, [&node, promise, called](core::Outcome outcome) {
     if (!is_large(outcome)) return settle(*promise, std::move(outcome), called);
     node.workers.submit([promise, called, outcome = std::move(outcome)] { settle(*promise, outcome, called); });
@@ -222,29 +318,44 @@ std::future<Value> Node::submit(const std::string& target, const std::string& se
 void Node::submit(const std::string& target, const std::string& service, const Map& arguments, CallHandler handler,
                   const CallOptions& options) {
   Runtime& node = open();
+  check_submitted(options);
+  const auto handle = [&node, handler = std::move(handler), target, service](std::promise<Value>& promise) {
+    const engine::ProgramsCode scope(*node.context.fork_mark);
+    try {
+      handler(promise.get_future());
+    } catch (...) {
+      node.context.callback_failed("the handler of a call of '" + service + "' at '" + target + "'");
+    }
+  };
+  if (node.interceptors.around_calls() != nullptr) {
+    submit_between({.target = target, .service = service, .arguments = arguments, .options = options},
+                   [handle](CallOutcome outcome) {
+                     std::promise<Value> promise;
+                     settle(promise, std::move(outcome));
+                     handle(promise);
+                   });
+    return;
+  }
   // The outcome comes on the thread that reads; the handler may take its time on another.
-  const Called called{peer_of(node, target), service, options.views};
-  auto deliver = [&node, handler = std::move(handler), called](core::Outcome outcome) {
-    node.workers.submit([&node, handler, called, outcome = std::move(outcome)] {
+  const Called called{peer_of(node, target, options.key), service, options.views};
+  auto deliver = [&node, handle, called](core::Outcome outcome) {
+    node.workers.submit([handle, called, outcome = std::move(outcome)] {
       std::promise<Value> promise;
       settle(promise, outcome, called);
-      const engine::ProgramsCode scope(*node.context.fork_mark);
-      try {
-        handler(promise.get_future());
-      } catch (...) {
-        node.context.callback_failed("the handler of a call of '" + called.service + "' at '" + called.peer->name() +
-                                     "'");
-      }
+      handle(promise);
     });
   };
   called.peer->start(service, arguments, options, std::move(deliver));
   node.workers.ensure_reader();
 }
 
+void Node::intercept_calls(CallInterceptor interceptor) { open().interceptors.add(std::move(interceptor)); }
+void Node::intercept_services(ServiceInterceptor interceptor) { open().interceptors.add(std::move(interceptor)); }
+
 // --- messages ---
 
 std::string Node::send(const std::string& target, const Value& payload, const SendOptions& options) {
-  return peer_of(open(), target)->send(payload, options);
+  return peer_of(open(), target, options.key)->send(payload, options);
 }
 
 std::string Node::send_batch(const std::string& target, const std::vector<Value>& payloads,
@@ -252,13 +363,13 @@ std::string Node::send_batch(const std::string& target, const std::vector<Value>
   Runtime& node = open();
   const wire::MessageFields fields = node.fields_of(options);
   const wire::Buffer message = message_of(node, batch_of(payloads), fields, options);
-  peer_of(node, target)->send_encoded(message.view(), options);
+  peer_of(node, target, options.key)->send_encoded(message.view(), options);
   return fields.message_id;
 }
 
 std::string Node::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
                              const Progress& progress) {
-  return peer_of(open(), target)->send_large(payload, options, progress);
+  return peer_of(open(), target, options.key)->send_large(payload, options, progress);
 }
 
 void Node::segment(const std::string& target, std::optional<std::size_t> segment_size, double parity_rate) {
@@ -268,7 +379,7 @@ void Node::segment(const std::string& target, std::optional<std::size_t> segment
 void Node::send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options) {
   Runtime& node = open();
   if (options.ack) throw ConfigurationError("send_all gets no acknowledgements: ask for one with a send behind it");
-  peer_of(node, target)->send_all(payloads, options);
+  peer_of(node, target, options.key)->send_all(payloads, options);
 }
 
 void Node::on_message(MessageHandler handler) { open().delivery.on_message(std::move(handler)); }

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "core/counters.hpp"
+#include "core/declared_errors.hpp"
 #include "core/texts.hpp"
 #include "engine/deliver/refused_events.hpp"
 #include "engine/tracing.hpp"
@@ -108,7 +109,7 @@ std::exception_ptr call_error(const std::string& code, const std::string& text, 
   if (const std::optional<std::string> own = wire::application_code(code)) {
     ApplicationError error(*own, message, details);
     error.set_execution(ran);
-    return std::make_exception_ptr(error);
+    return core::as_declared(error);
   }
   return failure_of<InternalError>(message, details, may_have_run);
 }

@@ -140,6 +140,12 @@ class GatewayPeer final : public Peer {
 
   core::Outcome outcome(core::Outcome answer) const override { return carried(std::move(answer), name_); }
 
+  std::shared_ptr<StreamChannel> open_stream(const std::string& /*service*/, const Map& /*arguments*/,
+                                             const CallOptions& /*options*/,
+                                             const StreamOffer& /*offer*/) const override {
+    throw ConfigurationError("'" + name_ + "' is no node of this host: streams and progress go to one");
+  }
+
   std::string send(const Value& payload, const SendOptions& options) const override {
     const wire::MessageFields fields = node_.fields_of(options);
     hand_over({encoded(payload, fields, options)}, options);

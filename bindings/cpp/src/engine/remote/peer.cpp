@@ -27,6 +27,15 @@ class LocalPeer final : public Peer {
 
   core::Outcome outcome(core::Outcome answer) const override { return answer; }
 
+  std::shared_ptr<StreamChannel> open_stream(const std::string& service, const Map& arguments,
+                                             const CallOptions& options, const StreamOffer& offer) const override {
+    const Duration timeout = duration_of("timeout", options.timeout);
+    auto channel = node_.calls.open_stream({name_, service, arguments, timeout, options.traceparent, offer},
+                                           node_.weak_from_this());
+    node_.workers.ensure_reader();
+    return channel;
+  }
+
   std::string send(const Value& payload, const SendOptions& options) const override {
     return node_.send(name_, payload, options).id;
   }
@@ -85,7 +94,9 @@ class LocalPeer final : public Peer {
 
 }  // namespace
 
-PeerPtr peer_of(Runtime& node, const std::string& name) {
+PeerPtr peer_of(Runtime& node, const std::string& name, const std::optional<std::string>& key) {
+  if (wire::is_family(name)) return family_peer(node, name, key);
+  if (key) throw ConfigurationError("a key chooses among the nodes of a family: name one, such as 'pricing.*'");
   if (wire::is_remote(name)) return gateway_peer(node, name);
   return std::make_shared<const LocalPeer>(node, name);
 }

@@ -1,8 +1,10 @@
-// Whom a program names: a node of this root, or one of another host, which is asked through the gateway of this root (H-2, H-3).
+// Whom a program names: a node of this root, one of a family (S-40), or one of another host, which is asked through the
+// gateway of this root (H-2, H-3).
 // Threads: all methods may be called from any thread; the node outlives it.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,9 @@ class Peer {
   virtual void start(const std::string& service, const Map& arguments, const CallOptions& options,
                      core::Completion completion) const = 0;
   virtual core::Outcome outcome(core::Outcome answer) const = 0;
+  // Begins a call with a stream. ConfigurationError: there are none to that node.
+  virtual std::shared_ptr<StreamChannel> open_stream(const std::string& service, const Map& arguments,
+                                                     const CallOptions& options, const StreamOffer& offer) const = 0;
 
   virtual std::string send(const Value& payload, const SendOptions& options) const = 0;  // its id
   virtual void send_encoded(ByteView message, const SendOptions& options) const = 0;
@@ -43,7 +48,9 @@ class Peer {
 
 using PeerPtr = std::shared_ptr<const Peer>;
 
-PeerPtr peer_of(Runtime& node, const std::string& name);
+// ConfigurationError for a key where `name` is no family.
+PeerPtr peer_of(Runtime& node, const std::string& name, const std::optional<std::string>& key = std::nullopt);
+PeerPtr family_peer(Runtime& node, const std::string& name, const std::optional<std::string>& key);
 PeerPtr gateway_peer(Runtime& node, const std::string& name);  // of a node of another host
 
 }  // namespace speed::engine

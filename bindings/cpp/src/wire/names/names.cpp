@@ -30,8 +30,6 @@ bool is_dotted(std::string_view text, std::size_t limit) {
   return true;
 }
 
-bool is_family(std::string_view pattern) { return pattern.ends_with(".*"); }
-
 // Shows a name in a message without letting it break the line.
 std::string shown(std::string_view name) {
   std::string out;

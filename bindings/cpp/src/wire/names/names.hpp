@@ -28,6 +28,7 @@ bool is_service_name(std::string_view name);
 bool is_topic(std::string_view topic);
 bool is_grant(std::string_view pattern);
 bool is_topic_pattern(std::string_view pattern);
+inline bool is_family(std::string_view pattern) { return pattern.ends_with(".*"); }
 // The nodes that share events: of `pricing.1` they are `pricing.*`, of `pricing` it alone (S-42).
 std::string family_of(std::string_view name);
 

@@ -12,8 +12,10 @@
  * │       NodeClosedException
  * ├── DeliveryException
  * │       UnknownNodeException NodeStartingException NodeLeftException (NodeLeavingException NodeReplacedException
- * │       HostAwayException) InboxFullException StorageException PayloadTooLargeException UnserialisableException
- * │       NotAcknowledgedException SegmentStoreException
+ * │       HostAwayException) IdentityException (IdentityChangedException IdentityRevokedException
+ * │       IdentityExpiredException IdentityUnvouchedException IdentityMissingException IdentityCopiedException)
+ * │       InboxFullException StorageException PayloadTooLargeException UnserialisableException NotAcknowledgedException
+ * │       SegmentStoreException
  * ├── CallException
  * │       ServiceNotFoundException AccessDeniedException InvalidArgumentsException ExecutionFailedException
  * │       CallTimeoutException InternalException SegmentsLostException CallWithdrawnException ApplicationException

@@ -17,6 +17,7 @@ import org.bouncycastle.pqc.crypto.mlkem.MLKEMGenerator;
 import org.bouncycastle.pqc.crypto.mlkem.MLKEMParameters;
 import org.bouncycastle.pqc.crypto.mlkem.MLKEMPrivateKeyParameters;
 import org.bouncycastle.pqc.crypto.mlkem.MLKEMPublicKeyParameters;
+import speed.internal.wire.Curve;
 import speed.message.LoadedKey.RandomBytes;
 
 /** Keys to which secrets are encapsulated, by algorithm, and shared ones. */

@@ -4,6 +4,7 @@ import java.security.GeneralSecurityException;
 import java.security.InvalidKeyException;
 import speed.errors.KeyRefusedException;
 import speed.errors.NotAvailableException;
+import speed.internal.wire.Curve;
 import speed.internal.wire.Sodium.SodiumArrays;
 import speed.message.ExchangeKeys.HybridKey;
 import speed.message.ExchangeKeys.MlKemKey;

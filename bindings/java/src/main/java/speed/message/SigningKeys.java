@@ -6,6 +6,7 @@ import java.security.PrivateKey;
 import java.security.PublicKey;
 import java.security.Signature;
 import java.util.Arrays;
+import speed.internal.wire.Curve;
 import speed.internal.wire.Hashes;
 import speed.internal.wire.Sodium.SodiumArrays;
 

@@ -56,7 +56,7 @@ public final class KeyFile {
         }
     }
 
-    private static String withoutTrailingSpace(String line) {
+    static String withoutTrailingSpace(String line) {
         int end = line.length();
         while (end > 0 && " \t\r".indexOf(line.charAt(end - 1)) >= 0) {
             end--;

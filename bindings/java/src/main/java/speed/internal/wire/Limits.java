@@ -36,6 +36,9 @@ public final class Limits {
     public static final int MAX_DEFERRED_CONTROLS = 64;
     public static final int MAX_BLOCKED_WORKERS = 64;
     public static final int MAX_KEYS = 16;
+    public static final int FINGERPRINT_BYTES = 20;
+    public static final int MAX_EXCHANGE_KEYS = 4;
+    public static final int MAX_OWNERS = 4;
     public static final int MAX_LINKS = 40;
     public static final int MAX_ENTRY_BYTES = 65_536;
     public static final int MAX_CLAIM_BYTES = 4096;

@@ -1,4 +1,4 @@
-package speed.message;
+package speed.internal.wire;
 
 import java.math.BigInteger;
 import java.security.GeneralSecurityException;
@@ -15,18 +15,22 @@ import java.util.HexFormat;
 import java.util.Set;
 
 /** Keys of Ed25519 and X25519 as 32 bytes; the JDK has them in DER, behind a fixed beginning (RFC 8410). */
-enum Curve {
+public enum Curve {
     ED25519("Ed25519", 0x70),
     X25519("X25519", 0x6e);
 
-    static final int BYTES = 32;
+    /** What a key takes, public or secret. */
+    public static final int BYTES = 32;
+
     private static final BigInteger FIELD = BigInteger.TWO.pow(255).subtract(BigInteger.valueOf(19));
     private static final BigInteger ORDER_8 =
             new BigInteger("05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826", 16);
     private static final Set<BigInteger> SMALL_ORDER =
             Set.of(BigInteger.ZERO, BigInteger.ONE, FIELD.subtract(BigInteger.ONE), ORDER_8, FIELD.subtract(ORDER_8));
 
-    final String jdkName;
+    /** What the JDK calls it. */
+    public final String jdkName;
+
     private final byte[] publicFront;
     private final byte[] secretFront;
 
@@ -37,28 +41,31 @@ enum Curve {
         secretFront = HexFormat.of().parseHex("302e020100" + named + "04220420");
     }
 
-    PublicKey publicKey(byte[] raw) throws GeneralSecurityException {
+    /** The key of 32 bytes. */
+    public PublicKey publicKey(byte[] raw) throws GeneralSecurityException {
         return KeyFactory.getInstance(jdkName).generatePublic(new X509EncodedKeySpec(joined(publicFront, raw)));
     }
 
-    PrivateKey secretKey(byte[] raw) throws GeneralSecurityException {
+    /** The secret of 32 bytes. */
+    public PrivateKey secretKey(byte[] raw) throws GeneralSecurityException {
         return KeyFactory.getInstance(jdkName).generatePrivate(new PKCS8EncodedKeySpec(joined(secretFront, raw)));
     }
 
-    byte[] raw(PublicKey key) {
+    /** The 32 bytes of a key. */
+    public byte[] raw(PublicKey key) {
         byte[] encoded = key.getEncoded();
         return Arrays.copyOfRange(encoded, encoded.length - BYTES, encoded.length);
     }
 
     /** The public part of a secret: the JDK computes it only when it makes a pair, so it makes this one. */
-    PublicKey publicOf(byte[] secret) throws GeneralSecurityException {
+    public PublicKey publicOf(byte[] secret) throws GeneralSecurityException {
         KeyPairGenerator generator = KeyPairGenerator.getInstance(jdkName);
         generator.initialize(new NamedParameterSpec(jdkName), new Given(secret));
         return generator.generateKeyPair().getPublic();
     }
 
     /** Whether this point of Ed25519 has an order of 8 at most. */
-    static boolean isOfSmallOrder(byte[] point) {
+    public static boolean isOfSmallOrder(byte[] point) {
         byte[] bigEndian = new byte[BYTES];
         for (int i = 0; i < BYTES; i++) {
             bigEndian[i] = point[BYTES - 1 - i];

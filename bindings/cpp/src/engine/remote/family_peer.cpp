@@ -1,0 +1,248 @@
+// A family of nodes of this root, as a program names it: `pricing.*` (S-40).
+#include <algorithm>
+#include <memory>
+
+#include "engine/call/calling.hpp"
+#include "engine/remote/families.hpp"
+#include "engine/remote/peer.hpp"
+#include "engine/span.hpp"
+#include "engine/tracing.hpp"
+#include "fs/clock.hpp"
+#include "wire/names/names.hpp"
+
+namespace speed::engine {
+
+namespace {
+
+constexpr std::size_t most_described = 64;
+constexpr std::size_t large_bytes = 64 << 10;
+
+// Such an error says of a message that nothing was written; of a node that left, unless it is waited for.
+void note_not_written(Error& error, bool awaited) {
+  const bool is_left = error.code() == "NODE_LEFT" || error.code() == "LEAVING";
+  if (!error.execution() && !(awaited && is_left)) error.set_execution(Execution::not_begun);
+}
+
+// A call that goes from member to member until one begins it.
+// Threads: its parts run one after the other, on any thread.
+class PassingCall : public std::enable_shared_from_this<PassingCall> {
+ public:
+  PassingCall(Runtime& node, Walk walk, std::string service, Map arguments, CallOptions options,
+              core::Completion completion)
+      : node_(node),
+        walk_(std::move(walk)),
+        service_(std::move(service)),
+        arguments_(std::move(arguments)),
+        options_(std::move(options)),
+        completion_(std::move(completion)),
+        deadline_(fs::monotonic_now() + duration_of("timeout", options_.timeout)) {
+    if (!options_.traceparent) options_.traceparent = current_traceparent;  // another thread may go on
+  }
+
+  // Asks the next member; throws what no other one could change.
+  void go_on() {
+    while (true) {
+      const std::string name = walk_.take();
+      try {
+        const Duration left = std::max(Duration::zero(), deadline_ - fs::monotonic_now());
+        start_call(node_, {name, service_, arguments_, left, options_.traceparent}, options_.stop,
+                   [self = shared_from_this(), name](core::Outcome outcome) { self->ended(name, std::move(outcome)); });
+        return;
+      } catch (...) {
+        node_.families.ended(name);
+        walk_.failed(std::current_exception(), name);
+      }
+    }
+  }
+
+ private:
+  // On the thread that reads, which waits for nothing.
+  void ended(const std::string& name, core::Outcome outcome) {
+    node_.families.ended(name);
+    const auto* const unread = std::get_if<core::Unread>(&outcome);
+    if (unread != nullptr && unread->payload.bytes.size() > large_bytes) return completion_(std::move(outcome));
+    outcome = read(std::move(outcome), options_.views);
+    const auto* const error = std::get_if<std::exception_ptr>(&outcome);
+    if (error == nullptr) return completion_(std::move(outcome));
+    node_.workers.submit([self = shared_from_this(), name, error = *error] { self->again(error, name); });
+  }
+
+  void again(const std::exception_ptr& error, const std::string& name) {
+    try {
+      walk_.failed(error, name);
+      go_on();
+    } catch (...) {
+      completion_(std::current_exception());
+    }
+  }
+
+  Runtime& node_;
+  Walk walk_;
+  const std::string service_;
+  const Map arguments_;
+  CallOptions options_;
+  const core::Completion completion_;
+  const TimePoint deadline_;
+};
+
+class FamilyPeer final : public Peer {
+  Walk walk() const { return {node_.families, name_, key_}; }
+
+  template <class Ask>
+  auto ask(Seconds timeout, Ask what) const -> decltype(what(name_, timeout)) {
+    const TimePoint deadline = fs::monotonic_now() + duration_of("timeout", timeout);
+    Walk members = walk();
+    while (true) {
+      const std::string name = members.take();
+      try {
+        auto result = what(name, std::max(Duration::zero(), deadline - fs::monotonic_now()));
+        node_.families.ended(name);
+        return result;
+      } catch (const Error&) {
+        node_.families.ended(name);
+        members.failed(std::current_exception(), name);
+      } catch (...) {
+        node_.families.ended(name);
+        throw;
+      }
+    }
+  }
+
+  template <class Write>
+  auto written(const SendOptions& options, Write write) const {
+    return ask(options.timeout, [&](const std::string& member, Seconds left) {
+      SendOptions rest = options;
+      rest.timeout = left;
+      rest.key.reset();
+      try {
+        return write(*peer_of(node_, member), rest);
+      } catch (Error& error) {
+        note_not_written(error, options.ack);
+        throw;
+      }
+    });
+  }
+
+  // Nothing is changed by a question: another member may be asked it in any case.
+  template <class Ask>
+  auto question(Seconds timeout, Ask what) const {
+    return ask(timeout, [&](const std::string& member, Seconds left) {
+      try {
+        return what(*peer_of(node_, member), left);
+      } catch (Error& error) {
+        note_not_written(error, false);
+        throw;
+      }
+    });
+  }
+
+ public:
+  FamilyPeer(Runtime& node, std::string name, std::optional<std::string> key)
+      : Peer(node, std::move(name)), key_(std::move(key)) {}
+
+  Value call(const std::string& service, const Map& arguments, const CallOptions& options) const override {
+    return ask(options.timeout, [&](const std::string& member, Seconds left) {
+      CallOptions rest = options;
+      rest.timeout = left;
+      return engine::call(node_, member, service, arguments, rest);
+    });
+  }
+
+  void start(const std::string& service, const Map& arguments, const CallOptions& options,
+             core::Completion completion) const override {
+    std::make_shared<PassingCall>(node_, walk(), service, arguments, options, std::move(completion))->go_on();
+  }
+
+  core::Outcome outcome(core::Outcome answer) const override { return answer; }
+
+  std::shared_ptr<StreamChannel> open_stream(const std::string& service, const Map& arguments,
+                                             const CallOptions& options, const StreamOffer& offer) const override {
+    return family_stream(node_, walk(), {service, arguments, options, offer});
+  }
+
+  std::string send(const Value& payload, const SendOptions& options) const override {
+    return written(options, [&](const Peer& member, const SendOptions& rest) { return member.send(payload, rest); });
+  }
+
+  void send_encoded(ByteView message, const SendOptions& options) const override {
+    written(options, [&](const Peer& member, const SendOptions& rest) {
+      member.send_encoded(message, rest);
+      return true;
+    });
+  }
+
+  // All to one member, since they keep their order; what was not accepted there stays with the program.
+  void send_all(const std::vector<Value>& payloads, const SendOptions& options) const override {
+    Walk members = walk();
+    const std::string name = members.take();
+    try {
+      peer_of(node_, name)->send_all(payloads, options);
+    } catch (...) {
+      node_.families.ended(name);
+      throw;
+    }
+    node_.families.ended(name);
+  }
+
+  std::string send_large(const segment::Source& payload, const SendOptions& options,
+                         const Progress& progress) const override {
+    return written(options, [&](const Peer& member, const SendOptions& rest) {
+      return member.send_large(payload, rest, progress);
+    });
+  }
+
+  void segment(std::optional<std::size_t> /*segment_size*/, double /*parity_rate*/) const override {
+    throw ConfigurationError("segments are set for one node, not for '" + name_ + "'");
+  }
+
+  void ping(Seconds timeout) const override {
+    question(timeout, [&](const Peer& member, Seconds left) {
+      member.ping(left);
+      return true;
+    });
+  }
+
+  Map discover(const char* operation, Seconds timeout) const override {
+    if (std::string_view(operation) == "DESCRIBE") return described(timeout);
+    return question(timeout, [&](const Peer& member, Seconds left) { return member.discover(operation, left); });
+  }
+
+ private:
+  // As the first member that answers does; where another one differs, a line says so.
+  Map described(Seconds timeout) const {
+    std::vector<core::FamilyMember> members = node_.families.able(name_);
+    if (members.empty()) node_.families.throw_nobody(name_);
+    if (members.size() > most_described) members.resize(most_described);
+    std::optional<Map> first;
+    std::exception_ptr gone;
+    for (const core::FamilyMember& member : members) {
+      try {
+        Map answer = peer_of(node_, member.name)->discover("DESCRIBE", timeout);
+        if (first && *answer.find("services") != *first->find("services")) tell_difference(members.front(), member);
+        if (!first) first = std::move(answer);
+      } catch (const DeliveryError&) {
+        gone = std::current_exception();
+      } catch (const CallTimeoutError&) {
+        gone = std::current_exception();
+      }
+    }
+    if (!first) std::rethrow_exception(gone);
+    return *first;
+  }
+
+  void tell_difference(const core::FamilyMember& one, const core::FamilyMember& other) const {
+    node_.context.log.limited(LogLevel::warning, "speed.families", "family " + name_,
+                              "'" + one.name + "' and '" + other.name + "' do not describe their services alike");
+  }
+
+  const std::optional<std::string> key_;
+};
+
+}  // namespace
+
+PeerPtr family_peer(Runtime& node, const std::string& name, const std::optional<std::string>& key) {
+  wire::check_grant(name);
+  return std::make_shared<const FamilyPeer>(node, name, key);
+}
+
+}  // namespace speed::engine

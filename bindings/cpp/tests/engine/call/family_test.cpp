@@ -1,0 +1,158 @@
+// Calls of families (S-40), and calls that are repeated (S-41).
+#include <gtest/gtest.h>
+
+#include <future>
+#include <map>
+#include <set>
+
+#include "fabric.hpp"
+
+namespace speed {
+namespace {
+
+using test::AgentProcess;
+using test::eventually;
+using test::TestRoot;
+
+class FamilyTest : public testing::Test {
+ protected:
+  // A node of the family, whose service tells who answered.
+  Node& member(int number) {
+    const std::string name = "pricing." + std::to_string(number);
+    NodeOptions options = root_.options({"shop"});
+    options.starting = true;
+    Node& made = *members_.emplace(name, std::make_unique<Node>(name, options)).first->second;
+    made.serve("quote", [name](const Request&) { return name; });
+    made.ready();
+    return made;
+  }
+  std::string quote(const CallOptions& options = {}) {
+    return shop_.call("pricing.*", "quote", {}, options).as<std::string>();
+  }
+
+  TestRoot root_;
+  std::map<std::string, std::unique_ptr<Node>> members_;
+  Node shop_{"shop", root_.options()};
+};
+
+TEST_F(FamilyTest, calls_go_to_one_member_after_the_other) {
+  for (int number = 0; number < 3; ++number) member(number);
+  std::map<std::string, int> answers;
+  for (int call = 0; call < 9; ++call) ++answers[quote()];
+  EXPECT_EQ(answers, (std::map<std::string, int>{{"pricing.0", 3}, {"pricing.1", 3}, {"pricing.2", 3}}));
+}
+
+TEST_F(FamilyTest, what_has_one_key_goes_to_one_member_while_it_is_there) {
+  for (int number = 0; number < 3; ++number) member(number);
+  const std::string first = quote({.key = "alice"});
+  for (int call = 0; call < 5; ++call) EXPECT_EQ(quote({.key = "alice"}), first);
+  EXPECT_EQ(shop_.submit("pricing.*", "quote", {}, {.key = "alice"}).get().as<std::string>(), first);
+  members_.erase(first);
+  EXPECT_NE(quote({.key = "alice"}), first);
+}
+
+TEST_F(FamilyTest, who_has_fewest_calls_under_way_is_called) {
+  std::promise<void> gate;
+  const std::shared_future<void> opened = gate.get_future().share();
+  Node slow("pricing.0", root_.options({"shop"}));
+  slow.serve("quote", [opened](const Request&) {
+    opened.wait();
+    return "pricing.0";
+  });
+  member(1);
+  std::vector<std::future<Value>> waiting;
+  for (int call = 0; call < 2; ++call) waiting.push_back(shop_.submit("pricing.*", "quote"));
+  ASSERT_TRUE(eventually([&] {
+    return std::ranges::any_of(waiting, [](auto& one) { return one.wait_for(0s) == std::future_status::ready; });
+  }));
+  for (int call = 0; call < 5; ++call) EXPECT_EQ(quote(), "pricing.1");
+  gate.set_value();
+  for (auto& one : waiting) one.get();
+}
+
+TEST_F(FamilyTest, a_member_that_lacks_the_service_or_the_grant_is_passed_by) {
+  Node lacks("pricing.0", root_.options({"shop"}));
+  Node denies("pricing.1", root_.options());
+  denies.serve("quote", [](const Request&) { return "never"; });
+  member(2);
+  for (int call = 0; call < 4; ++call) {
+    EXPECT_EQ(quote(), "pricing.2");
+    EXPECT_EQ(shop_.submit("pricing.*", "quote").get().as<std::string>(), "pricing.2");
+  }
+}
+
+TEST_F(FamilyTest, what_a_service_answers_is_final_and_names_the_member) {
+  int calls = 0;
+  Node one("pricing.0", root_.options({"shop"}));
+  one.serve("fail", [&](const Request&) -> Response {
+    ++calls;
+    throw ApplicationError("SOLD_OUT", "none left");
+  });
+  try {
+    shop_.call("pricing.*", "fail", {}, {.retry = Retry{.attempts = 5, .idempotent = true}});
+    FAIL();
+  } catch (const ApplicationError& error) {
+    EXPECT_EQ(error.node(), "pricing.0");
+  }
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(FamilyTest, one_that_is_not_there_or_allows_nobody_says_so) {
+  EXPECT_THROW(quote(), UnknownNodeError);
+  EXPECT_THROW(shop_.submit("pricing.*", "quote"), UnknownNodeError);
+  const Node denies("pricing.1", root_.options());
+  EXPECT_TRUE(eventually([&] {
+    try {
+      quote();
+    } catch (const AccessDeniedError& error) {
+      return error.execution() == Execution::not_begun;
+    } catch (const UnknownNodeError&) {  // a node that joins is seen after a moment
+    }
+    return false;
+  }));
+  EXPECT_THROW(shop_.call("pri cing.*", "quote"), InvalidNameError);
+  EXPECT_THROW(shop_.call("pricing.0", "quote", {}, {.key = "a"}), ConfigurationError);
+}
+
+TEST_F(FamilyTest, messages_and_questions_go_to_a_member) {
+  std::promise<std::string> got;
+  member(0).on_message([&](Message& message) { got.set_value(message.payload().as<std::string>()); });
+  shop_.send("pricing.*", "hello", {.ack = true});
+  EXPECT_EQ(got.get_future().get(), "hello");
+  EXPECT_EQ(shop_.services("pricing.*"), std::vector<std::string>{"quote"});
+  EXPECT_EQ(shop_.describe("pricing.*").size(), 1U);
+  EXPECT_EQ(shop_.info("pricing.*").find("name")->as<std::string>(), "pricing.0");
+  EXPECT_GE(shop_.ping("pricing.*").count(), 0);
+  EXPECT_THROW(shop_.segment("pricing.*", 100), ConfigurationError);
+}
+
+TEST_F(FamilyTest, a_call_that_was_not_begun_goes_on_when_its_member_is_killed) {
+  AgentProcess agent(root_, "pricing.0", {"--allow", "shop"});
+  member(1);
+  shop_.wait_for("pricing.0");
+  std::vector<std::future<Value>> calls;
+  for (int call = 0; call < 20; ++call) calls.push_back(shop_.submit("pricing.*", "quote"));
+  agent.kill(SIGKILL);
+  for (auto& call : calls) EXPECT_EQ(call.get().as<std::string>(), "pricing.1");
+  for (int call = 0; call < 5; ++call) EXPECT_EQ(quote(), "pricing.1");
+}
+
+TEST_F(FamilyTest, a_call_of_nobody_is_repeated_until_somebody_is_there) {
+  const CallOptions patient{.retry = Retry{.attempts = 1000, .backoff = 10ms, .budget = std::nullopt}};
+  std::future<std::string> call = std::async(std::launch::async, [&] { return quote(patient); });
+  usleep(50'000);
+  member(0);
+  EXPECT_EQ(call.get(), "pricing.0");
+}
+
+TEST_F(FamilyTest, so_many_attempts_are_made_and_the_last_error_is_thrown) {
+  const Retry thrice{.attempts = 3, .backoff = 1ms};
+  EXPECT_THROW(shop_.call("gone", "x", {}, {.retry = thrice}), UnknownNodeError);
+  EXPECT_THROW(shop_.call("gone", "x", {}, {.timeout = 50ms, .retry = Retry{.attempts = 1'000'000}}), UnknownNodeError);
+  EXPECT_THROW(shop_.call("gone", "x", {}, {.retry = Retry{.attempts = 0}}), ConfigurationError);
+  EXPECT_THROW(shop_.call("gone", "x", {}, {.retry = Retry{.backoff = -1s}}), ConfigurationError);
+  EXPECT_THROW(shop_.call("gone", "x", {}, {.retry = Retry{.budget = 0.0}}), ConfigurationError);
+}
+
+}  // namespace
+}  // namespace speed
