@@ -154,7 +154,7 @@ def shown(kind: Kind, tree: Tree) -> str:
     parent = name(tree.named(kind.parent))
     is_call, is_parent = tree.below(kind, "Call"), bool(tree.children(kind))
     imports = "import java.util.Map;\n\n" if is_call else ""
-    final = "" if is_parent else "final "
+    final = "" if is_parent or kind.name == "Application" else "final "  # ServiceException is one
     body = call(kind) if is_call else plain(kind) + (for_kinds(kind) if is_parent else "")
     return (
         f"{HEAD}{imports}{about(kind)}public {final}class {name(kind)} extends {parent} {{\n"

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from tests.interop.harness import Agent, until
-from tests.interop.languages import PAIRS
+from tests.interop.languages import pairs
 from tests.interop.pool import Agents
-
-CALLING = frozenset({"cpp", "python"})
-"""Languages whose programs call families; their members are of any."""
-CHOSEN = [(source, target) for source, target in PAIRS if source in CALLING]
-family_pairs = pytest.mark.parametrize(("source", "target"), CHOSEN, ids=[f"{one} calls {two}" for one, two in CHOSEN])
 
 Between = Callable[..., tuple[Agent, Agent]]
 
 
-@family_pairs
+@pairs("calls")
 def test_a_family_shares_calls_and_loses_none_when_a_node_is_killed(
     between: Between, agents: Agents, source: str, target: str
 ) -> None:
@@ -42,7 +35,7 @@ def test_a_family_shares_calls_and_loses_none_when_a_node_is_killed(
     members[1].ask("close")
 
 
-@family_pairs
+@pairs("calls")
 def test_a_family_that_is_not_there_or_allows_nobody(
     between: Between, agents: Agents, source: str, target: str
 ) -> None:

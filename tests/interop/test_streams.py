@@ -10,7 +10,7 @@ import pytest
 from tests.interop.harness import Agent, until
 from tests.interop.languages import PAIRS
 
-STREAMING = frozenset({"cpp", "python"})
+STREAMING = frozenset({"cpp", "java", "python"})
 """Languages whose programs give and take streams."""
 CHOSEN = [pair for pair in PAIRS if STREAMING.issuperset(pair)]
 stream_pairs = pytest.mark.parametrize(("source", "target"), CHOSEN, ids=[f"{one} calls {two}" for one, two in CHOSEN])

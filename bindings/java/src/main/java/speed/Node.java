@@ -137,6 +137,26 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
      */
     void unregister(String service);
 
+    // --- interceptors ---
+
+    /**
+     * Has a function run around each attempt of a call that this node makes from now on. The first one added is the
+     * outermost. Streams do not pass it.
+     *
+     * @param interceptor what it does afterwards may run on another thread
+     */
+    void interceptCalls(Interceptor<CallRequest> interceptor);
+
+    /**
+     * Has a function run around each service of this node, from the first item to the end of one that streams. The first
+     * one added is the outermost. It runs on a worker, where it may wait. What a service returned, it gets as it is: maybe a
+     * {@link Response}.
+     *
+     * @param interceptor an error of its own is its caller's, as one of the service would be
+     * @throws speed.errors.ConfigurationException once a service was registered, which would have been without
+     */
+    void interceptServices(Interceptor<Request> interceptor);
+
     // --- durable topics ---
 
     /**

@@ -3,10 +3,12 @@ package speed;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Consumer;
 import speed.columns.Column;
 import speed.errors.InvalidArgumentsException;
 import speed.internal.wire.Conversion;
 import speed.internal.wire.Conversion.Mismatch;
+import speed.options.StreamProgress;
 
 /**
  * One call as a service sees it. Immutable, but for what the arguments hold; one thread handles it.
@@ -19,6 +21,7 @@ import speed.internal.wire.Conversion.Mismatch;
  * @param traceparent W3C trace context, null if there is none
  * @param redelivered whether an earlier process of this name may have run it already; only of an idempotent service
  * @param cancellation tells when nobody waits for the answer any more
+ * @param listener is told how far the service is; null where the caller does not want to know
  */
 public record Request(
         String service,
@@ -28,7 +31,8 @@ public record Request(
         long deadlineMs,
         String traceparent,
         boolean redelivered,
-        Cancellation cancellation) {
+        Cancellation cancellation,
+        Consumer<StreamProgress> listener) {
 
     /**
      * A request that came for the first time, and that nobody withdraws.
@@ -47,7 +51,44 @@ public record Request(
             String requestId,
             long deadlineMs,
             String traceparent) {
-        this(service, arguments, caller, requestId, deadlineMs, traceparent, false, new Cancellation());
+        this(service, arguments, caller, requestId, deadlineMs, traceparent, false, new Cancellation(), null);
+    }
+
+    /**
+     * Tells a caller that wants to know how far this is; costs next to nothing if it does not. It never waits, and may be
+     * lost: the caller gets the newest of some twenty a second, and the one of which {@code done} is {@code total}.
+     *
+     * @param done how much is done, from 0
+     * @param total how much there is, of the same unit; null where it is not known
+     * @param note a few words, of which 200 characters travel
+     * @throws speed.errors.ConfigurationException for numbers below 0 and what is no number
+     */
+    public void progress(double done, Double total, String note) {
+        StreamProgress told = new StreamProgress(done, total, note);
+        if (listener != null) {
+            listener.accept(told);
+        }
+    }
+
+    /**
+     * The same without words.
+     *
+     * @param done how much is done, from 0
+     * @param total how much there is, of the same unit
+     */
+    public void progress(double done, double total) {
+        progress(done, total, "");
+    }
+
+    /**
+     * The same call with somebody who is told how far it is; a node does that, and tests of services may.
+     *
+     * @param heard is told
+     * @return such a request
+     */
+    public Request heardBy(Consumer<StreamProgress> heard) {
+        return new Request(
+                service, arguments, caller, requestId, deadlineMs, traceparent, redelivered, cancellation, heard);
     }
 
     /**
@@ -123,9 +164,15 @@ public record Request(
         return batch;
     }
 
-    /** The same call for other arguments: one row of a batch. */
-    Request withArguments(Map<String, Object> others) {
-        return new Request(service, others, caller, requestId, deadlineMs, traceparent, redelivered, cancellation);
+    /**
+     * The same call with other arguments: for interceptors, and each row of a batch.
+     *
+     * @param others by name
+     * @return such a request
+     */
+    public Request withArguments(Map<String, Object> others) {
+        return new Request(
+                service, others, caller, requestId, deadlineMs, traceparent, redelivered, cancellation, listener);
     }
 
     /**

@@ -34,7 +34,13 @@ class ExportsTest {
     void onlyThePackagesOfProgramsAreExported() throws IOException {
         assertEquals(
                 new TreeSet<>(Set.of(
-                        "speed", "speed.columns", "speed.errors", "speed.message", "speed.options", "speed.topics")),
+                        "speed",
+                        "speed.columns",
+                        "speed.errors",
+                        "speed.message",
+                        "speed.options",
+                        "speed.topics",
+                        "speed.values")),
                 new TreeSet<>(exported()));
     }
 

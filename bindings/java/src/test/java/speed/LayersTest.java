@@ -51,6 +51,7 @@ class LayersTest {
             "speed.internal.engine",
             "speed.internal.engine.lane",
             "speed.internal.engine.link",
+            "speed.internal.engine.stream",
             "speed.internal.engine.call",
             "speed.internal.engine.serve",
             "speed.internal.engine.deliver",

@@ -7,7 +7,7 @@ import java.util.Map;
  * The service answered with an error of its own. {@code code} is the service's code, without the prefix that it travels
  * with; {@code details} is what the service added.
  */
-public final class ApplicationException extends CallException {
+public class ApplicationException extends CallException {
     private static final long serialVersionUID = 1L;
 
     /**

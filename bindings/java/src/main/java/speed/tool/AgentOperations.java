@@ -51,6 +51,7 @@ final class AgentOperations {
         protection.addTo(table);
         topics = new AgentTopics(node);
         topics.addTo(table);
+        AgentStreams.addTo(table, node);
         addAccess();
         addMessages();
         addCalls();

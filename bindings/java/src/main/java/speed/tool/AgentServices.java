@@ -50,6 +50,7 @@ final class AgentServices {
         node.register("size", request -> (long) request.get("data", byte[].class).length);
         node.register("relay", request -> relay(node, request));
         node.register("rows", Service.byRow(AgentServices::row));
+        AgentStreams.register(node);
     }
 
     private static Object due(Request request) {

@@ -20,6 +20,7 @@ import speed.errors.NotAcknowledgedException;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.SegmentStoreException;
 import speed.errors.SegmentsLostException;
+import speed.errors.ServiceException;
 import speed.errors.ServiceNotFoundException;
 import speed.errors.SpeedException;
 import speed.errors.StorageException;
@@ -35,7 +36,7 @@ public final class CallErrors {
     public static CallException of(String code, String message, Map<String, Object> details) {
         String own = ServiceCode.own(code);
         if (own != null) {
-            ApplicationException error = new ApplicationException(own, message, details);
+            ApplicationException error = ServiceException.declared(new ApplicationException(own, message, details));
             error.about(Execution.RAN);
             return error;
         }

@@ -1,6 +1,7 @@
 package speed.internal.core;
 
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -9,9 +10,12 @@ import java.util.Set;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
+import speed.ItemWriter;
 import speed.Request;
 import speed.Response;
 import speed.Service;
+import speed.StreamService;
+import speed.errors.CallWithdrawnException;
 import speed.errors.ConfigurationException;
 import speed.errors.ServiceExistsException;
 import speed.errors.ServiceNotFoundException;
@@ -19,6 +23,7 @@ import speed.internal.wire.Fault;
 import speed.internal.wire.Hosts;
 import speed.internal.wire.Names;
 import speed.internal.wire.ServiceCode;
+import speed.internal.wire.StreamOffer;
 import speed.internal.wire.Values;
 import speed.options.ServiceDescription;
 import speed.options.ServiceOptions;
@@ -38,11 +43,51 @@ public final class ServiceTable {
      * @param options how it is offered
      * @param refusal why there is none; null where there is
      */
-    public record Found(Service service, ServiceOptions options, Response refusal) {}
+    public record Found(Service service, ServiceOptions options, Response refusal) {
+        /**
+         * Runs it, once its arguments are as it declares them.
+         *
+         * @param items of the caller, for a service that takes some
+         * @param writer takes the items of a service that gives some
+         */
+        public Object serve(Request request, Iterator<?> items, ItemWriter writer) throws Exception {
+            if (options.description() != null) {
+                options.description().check(request.service(), request.arguments());
+            }
+            return service instanceof StreamService streams
+                    ? streams.serve(request, items, writer)
+                    : service.invoke(request);
+        }
+
+        /** Runs it where nothing travels beside the call: one that gives or takes items refuses. */
+        public Object invoke(Request request) throws Exception {
+            return service instanceof StreamService ? service.invoke(request) : serve(request, null, null);
+        }
+
+        /** Whether it takes items. */
+        public boolean takesItems() {
+            return service instanceof StreamService streams && streams.takes();
+        }
+
+        /** Why it is not called with such a stream; null if it is (S-27). */
+        public Response refusal(String name, StreamOffer offer) {
+            boolean gives = service instanceof StreamService streams && streams.gives();
+            String why = null;
+            if (!(service instanceof StreamService)) {
+                why = offer.isStream() ? " gives and takes no items: call it by `call`" : null;
+            } else if (gives && !offer.wantsItems()) {
+                why = " gives many items: call it by `node.stream`";
+            } else if (takesItems() != offer.sends()) {
+                why = offer.sends() ? " takes no items" : " takes items: call it by `node.stream`, with items";
+            }
+            return why == null ? null : Response.error("INVALID_ARGUMENTS", name + why);
+        }
+    }
 
     private static final Set<String> SCHEMAS = Set.of("parameters", "result");
 
     private final Map<String, Row> rows = new ConcurrentHashMap<>();
+    private volatile boolean hasBegun;
 
     /**
      * Adds a service.
@@ -58,17 +103,12 @@ public final class ServiceTable {
         ServiceDescription described = options.description();
         Map<String, Object> told =
                 (described == null ? ServiceDescription.of("") : described).asMap(name, options.idempotent());
-        Row row = new Row(described == null ? service : checked(service, described), policy, options, told);
+        told.put("streaming", service instanceof StreamService);
+        Row row = new Row(service, policy, options, told);
+        hasBegun = true;
         if (rows.putIfAbsent(name, row) != null) {
             throw new ServiceExistsException("service '" + name + "' is already registered; unregister it first");
         }
-    }
-
-    private static Service checked(Service service, ServiceDescription described) {
-        return request -> {
-            described.check(request.service(), request.arguments());
-            return service.invoke(request);
-        };
     }
 
     /**
@@ -100,6 +140,11 @@ public final class ServiceTable {
 
     private static int size(Map<String, Object> description) {
         return Values.encode(description, "description").length;
+    }
+
+    /** Whether a service was ever registered. */
+    public boolean hasBegun() {
+        return hasBegun;
     }
 
     /** Removes a service. */
@@ -137,14 +182,20 @@ public final class ServiceTable {
         return new Found(row.service, row.options, null);
     }
 
+    /** A service, and what stands around it, as it runs for one request. */
+    @FunctionalInterface
+    public interface Running {
+        Object run(Request request) throws Exception;
+    }
+
     /**
      * Runs a service; never throws for what it does wrong.
      *
      * @param failed is told of what it throws, but for what it says on purpose and without a cause
      */
-    public static Response invoke(Service service, Request request, Consumer<Throwable> failed) {
+    public static Response invoke(Running service, Request request, Consumer<Throwable> failed) {
         try {
-            Object answer = service.invoke(request);
+            Object answer = service.run(request);
             return answer instanceof Response response ? ServiceCodes.travelling(response) : Response.of(answer);
         } catch (Throwable failure) { // whatever a service throws, its caller is told and the worker goes on
             if (request.cancellation().isCancelled() && isCancellation(failure)) {
@@ -162,7 +213,9 @@ public final class ServiceTable {
     }
 
     private static boolean isCancellation(Throwable failure) {
-        return failure instanceof CancellationException || failure instanceof InterruptedException;
+        return failure instanceof CancellationException
+                || failure instanceof InterruptedException
+                || failure instanceof CallWithdrawnException;
     }
 
     /** Codes of errors that a service answers with: the contract's, and its own, which travel with a prefix. */

@@ -32,7 +32,7 @@ public record Registrant(
         boolean starting) {
     private static final String LANGUAGE = "java";
     private static final String VERSION = "0.1.0";
-    private static final List<String> FEATURES = List.of(Entry.SEGMENTS, Entry.WITHDRAW, Entry.SLOTS);
+    private static final List<String> FEATURES = List.of(Entry.SEGMENTS, Entry.WITHDRAW, Entry.SLOTS, Entry.STREAMS);
 
     /**
      * Claims the name and publishes the entry.

@@ -10,6 +10,7 @@ import speed.internal.core.PendingCalls;
 import speed.internal.core.Scheduler;
 import speed.internal.engine.Context;
 import speed.internal.engine.Introspection;
+import speed.internal.engine.call.CallStreams;
 import speed.internal.engine.call.Calls;
 import speed.internal.engine.deliver.DeadLetterBox;
 import speed.internal.engine.deliver.Delivery;
@@ -94,11 +95,21 @@ final class Dispatch {
                 }
             }
             case ACK -> calls.acknowledged(lane.source(), Control.sequence(Control.decode(payload)));
-            case STREAM -> context.stats.count(Counters.STREAM_ENVELOPES_UNEXPECTED); // this node opens none
+            case STREAM -> stream(lane.source(), received);
             case ERROR -> calls.refused(lane.source(), Control.decode(payload));
             case HEARTBEAT -> heartbeat(lane.source(), received);
             case DISCOVERY -> discovery(lane.source(), received);
             default -> throw new AssertionError(received.header().type());
+        }
+    }
+
+    private void stream(String source, Received received) {
+        boolean isOfServer = received.header().has(EnvelopeType.REPLY);
+        boolean isExpected = isOfServer
+                ? parts.streams().arrive(source, received.payload())
+                : serving.arrive(source, received.payload());
+        if (!isExpected) {
+            context.stats.count(Counters.STREAM_ENVELOPES_UNEXPECTED);
         }
     }
 
@@ -281,6 +292,7 @@ final class Dispatch {
             Context context,
             Links links,
             Calls calls,
+            CallStreams streams,
             Serving serving,
             Delivery delivery,
             Introspection introspection,

@@ -1,5 +1,6 @@
 package speed.internal.node;
 
+import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
@@ -7,23 +8,34 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 import speed.BatchHandler;
+import speed.CallRequest;
+import speed.Interceptor;
 import speed.Message;
 import speed.Node;
 import speed.NodeInfo;
 import speed.Published;
+import speed.Request;
 import speed.Service;
+import speed.Stream;
+import speed.errors.ConfigurationException;
 import speed.errors.NodeClosedException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
+import speed.internal.core.Interceptors;
+import speed.internal.engine.call.Calls;
+import speed.internal.engine.call.Members;
 import speed.internal.engine.deliver.Delivery;
 import speed.internal.engine.remote.Peer;
 import speed.internal.topics.HostedTopic;
 import speed.internal.wire.Batch;
+import speed.internal.wire.Conversion;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Hosts;
 import speed.internal.wire.Require;
+import speed.options.CallOptions;
 import speed.options.SendOptions;
 import speed.options.ServiceOptions;
+import speed.options.StreamOptions;
 import speed.topics.Topic;
 
 /** What a program holds of a {@link Runtime}. Thread-safe. */
@@ -31,6 +43,7 @@ final class OpenNode implements Node {
     private static final long WAIT_NANOS = 10_000_000;
 
     private final Runtime runtime;
+    private final Interceptors<CallRequest> around = new Interceptors<>();
 
     OpenNode(Runtime runtime) {
         this.runtime = runtime;
@@ -95,34 +108,98 @@ final class OpenNode implements Node {
     // --- calls ---
 
     @Override
-    public Object call(
-            String target,
-            String service,
-            Map<String, Object> arguments,
-            Duration timeout,
-            String traceparent,
-            boolean views) {
+    public Object call(String target, String service, Map<String, Object> arguments, CallOptions options) {
         checkOpen();
-        checkCall(target, service, arguments);
-        Duration longest = Require.timeout(timeout);
-        return peer(target).call(service, arguments, longest, traceparent, views);
+        CallRequest request = new CallRequest(target, service, arguments, options);
+        if (options.retry() == null) {
+            return around.throughUnchecked(request, this::called);
+        }
+        if (options.onProgress() != null) {
+            throw new ConfigurationException(
+                    "a call whose progress is wanted is not tried again: leave retry or onProgress");
+        }
+        return runtime.retries()
+                .repeated(
+                        target,
+                        options.timeout(),
+                        options.retry(),
+                        left -> around.throughUnchecked(request.withOptions(options.withTimeout(left)), this::called));
+    }
+
+    /** One attempt, behind the interceptors. */
+    private Object called(CallRequest request) {
+        CallOptions options = request.options();
+        if (options.onProgress() != null) {
+            Calls.Asked asked = Calls.Asked.now(
+                    request.target(), request.service(), request.arguments(), options.timeout(), options.traceparent());
+            Members members = runtime.peers().members(request.target(), options.key());
+            return runtime.streams().call(asked, members, options.onProgress(), options.views());
+        }
+        return peer(request.target(), options)
+                .call(
+                        request.service(),
+                        request.arguments(),
+                        options.timeout(),
+                        options.traceparent(),
+                        options.views());
     }
 
     @Override
     public CompletableFuture<Object> submit(
-            String target, String service, Map<String, Object> arguments, Duration timeout) {
+            String target, String service, Map<String, Object> arguments, CallOptions options) {
         try {
             checkOpen();
-            checkCall(target, service, arguments);
-            Duration longest = Require.timeout(timeout);
-            return peer(target).submit(service, arguments, longest, null);
+            CallRequest request = new CallRequest(target, service, arguments, options);
+            if (options.onProgress() != null) {
+                throw new ConfigurationException("submit tells no progress: use call, or stream");
+            }
+            return around.submitted(request, this::submitted);
         } catch (SpeedException failure) {
             return CompletableFuture.failedFuture(failure);
         }
     }
 
+    private CompletableFuture<Object> submitted(CallRequest request) {
+        CallOptions options = request.options();
+        return peer(request.target(), options)
+                .submit(request.service(), request.arguments(), options.timeout(), options.traceparent());
+    }
+
+    @Override
+    public void interceptCalls(Interceptor<CallRequest> interceptor) {
+        around.add(interceptor);
+    }
+
+    @Override
+    public void interceptServices(Interceptor<Request> interceptor) {
+        if (runtime.serving().services.hasBegun()) {
+            throw new ConfigurationException("a service is registered already: add interceptors of services before");
+        }
+        runtime.serving().around.add(interceptor);
+    }
+
+    @Override
+    public <T> Stream<T> stream(
+            String target, String service, Map<String, Object> arguments, Class<T> item, StreamOptions options) {
+        checkOpen();
+        checkCall(target, service, arguments);
+        Require.value("item", item);
+        Require.value("options", options);
+        Calls.Asked asked = Calls.Asked.now(target, service, arguments, options.timeout(), options.traceparent());
+        return runtime.streams().stream(
+                asked,
+                runtime.peers().members(target, options.key()),
+                options,
+                value -> Conversion.as(value, item, "BAD_PAYLOAD", "an item"),
+                item == ByteBuffer.class);
+    }
+
     private Peer peer(String target) {
         return runtime.peers().of(Require.value("target", target));
+    }
+
+    private Peer peer(String target, CallOptions options) {
+        return runtime.peers().of(target, options.key());
     }
 
     private static void checkCall(String target, String service, Map<String, Object> arguments) {

@@ -16,12 +16,15 @@ import speed.internal.engine.Introspection;
 import speed.internal.engine.LogLimiter;
 import speed.internal.engine.MessageProtection;
 import speed.internal.engine.NodeState;
+import speed.internal.engine.call.CallStreams;
 import speed.internal.engine.call.Calls;
+import speed.internal.engine.call.Retries;
 import speed.internal.engine.deliver.DeadLetterBox;
 import speed.internal.engine.deliver.Delivery;
 import speed.internal.engine.deliver.Failures;
 import speed.internal.engine.link.Links;
 import speed.internal.engine.link.OutgoingLink;
+import speed.internal.engine.remote.Families;
 import speed.internal.engine.remote.LargeSender;
 import speed.internal.engine.remote.PeerLookup;
 import speed.internal.engine.send.Outbox;
@@ -62,6 +65,7 @@ public final class Runtime {
     private final Outbox outbox;
     private final Reader reader;
     private final PeerLookup peers;
+    private final Retries retries;
 
     /** What is made between winning a claim and publishing the entry: nobody can see the node yet. */
     private static final class Prepared {
@@ -112,10 +116,12 @@ public final class Runtime {
         MessageProtection messages = new MessageProtection(context.name(), context.options.security(), lines);
         DeadLetterBox letters = new DeadLetterBox(context);
         Failures failures = new Failures(context, pool, letters, lines);
+        Calls calls = new Calls(context, links, pool, futures);
         parts = new Parts(
                 context,
                 links,
-                new Calls(context, links, pool, futures),
+                calls,
+                new CallStreams(context, links, pool, calls),
                 serving,
                 new Delivery(context, pool, messages, failures, lines),
                 new Introspection(context, serving.services, pool),
@@ -124,7 +130,8 @@ public final class Runtime {
         dispatch = new Dispatch(parts, letters, this::left);
         protocol = new Protocol(context, prepared.bell, prepared.inbox, dispatch);
         LargeSender large = new LargeSender(context, links, parts.calls(), pool);
-        peers = new PeerLookup(links, parts.calls(), large, messages, pool);
+        peers = new PeerLookup(links, parts.calls(), large, messages, pool, families());
+        retries = new Retries(context, pool);
         outbox = new Outbox(context, peers, new Publishing(context, links, large, pool), messages);
         parts.introspection().about(protocol.lanes());
         context.onWakeBy(protocol::wakeBy);
@@ -211,6 +218,23 @@ public final class Runtime {
 
     public Calls calls() {
         return parts.calls();
+    }
+
+    CallStreams streams() {
+        return parts.streams();
+    }
+
+    Retries retries() {
+        return retries;
+    }
+
+    private Families families() {
+        Families[] itself = new Families[1];
+        itself[0] = new Families(context, () -> {
+            registrar.onJoin(entry -> itself[0].note());
+            registrar.onLeave(entry -> itself[0].note());
+        });
+        return itself[0];
     }
 
     public PeerLookup peers() {

@@ -39,6 +39,8 @@ public record Entry(
     public static final String WITHDRAW = "withdraw";
     /** Feature of a node that takes large payloads in slots. */
     public static final String SLOTS = "slots";
+    /** Feature of a node that knows streams, and tells how far a call is. */
+    public static final String STREAMS = "streams";
 
     private static final Set<String> STATUSES = Set.of(STARTING, ONLINE, LEAVING);
     private static final int MAX_GENERATION = (1 << Limits.GENERATION_BITS) - 1;

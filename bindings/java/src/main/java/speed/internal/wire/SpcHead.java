@@ -12,6 +12,7 @@ import speed.errors.WireException;
  * @param bootDeadlineMs the same moment, in ms of CLOCK_BOOTTIME
  * @param traceparent may be null
  * @param repeated whether an earlier generation may have run it
+ * @param stream what travels beside the call; null for nothing
  * @param argumentsAt byte of the payload at which the arguments begin
  */
 public record SpcHead(
@@ -24,6 +25,7 @@ public record SpcHead(
         long bootDeadlineMs,
         String traceparent,
         boolean repeated,
+        StreamOffer stream,
         int argumentsAt) {
     /** A first key and an id of the longest kind lie within so many bytes. */
     private static final int ID_BYTES = 256;
@@ -52,6 +54,7 @@ public record SpcHead(
                 onBoot ? bootDeadline : 0,
                 fields.get("traceparent") == null ? null : Payloads.text(fields, "traceparent"),
                 isRepeated(fields),
+                StreamOffer.decode(fields.get("stream")),
                 head.at());
     }
 

@@ -14,6 +14,7 @@ import speed.errors.UnserialisableException;
  * @param bootDeadlineMs the same moment, in ms of CLOCK_BOOTTIME
  * @param traceparent may be null
  * @param repeated whether an earlier generation may have run it
+ * @param stream what travels beside the call; null for nothing
  */
 public record SpcRequest(
         String requestId,
@@ -25,7 +26,33 @@ public record SpcRequest(
         String bootId,
         long bootDeadlineMs,
         String traceparent,
-        boolean repeated) {
+        boolean repeated,
+        StreamOffer stream) {
+    /** A request beside which nothing travels. */
+    public SpcRequest(
+            String requestId,
+            String service,
+            Map<String, Object> arguments,
+            String caller,
+            int generation,
+            long deadlineMs,
+            String bootId,
+            long bootDeadlineMs,
+            String traceparent,
+            boolean repeated) {
+        this(
+                requestId,
+                service,
+                arguments,
+                caller,
+                generation,
+                deadlineMs,
+                bootId,
+                bootDeadlineMs,
+                traceparent,
+                repeated,
+                null);
+    }
 
     /** The payload; UnserialisableException names the argument. */
     public byte[] encode() {
@@ -41,6 +68,9 @@ public record SpcRequest(
         }
         if (traceparent != null) {
             fields.put("traceparent", traceparent);
+        }
+        if (stream != null) {
+            fields.put("stream", stream.travelling());
         }
         if (repeated) {
             fields.put("repeated", true);
@@ -67,7 +97,8 @@ public record SpcRequest(
                         head.bootId(),
                         head.bootDeadlineMs(),
                         head.traceparent(),
-                        isRepeated || head.repeated())
+                        isRepeated || head.repeated(),
+                        head.stream())
                 .encode();
         int begins = front.length - 1; // the last byte is the empty map of arguments
         byte[] whole = Arrays.copyOf(front, begins + payload.length - head.argumentsAt());
@@ -88,6 +119,7 @@ public record SpcRequest(
                 head.bootId(),
                 head.bootDeadlineMs(),
                 head.traceparent(),
-                head.repeated());
+                head.repeated(),
+                head.stream());
     }
 }

@@ -77,6 +77,39 @@ public final class ValueReader {
         }
     }
 
+    /**
+     * The members of a map but for an array under its last key, which is not read.
+     *
+     * @param items how many the array holds
+     * @param at where they begin; -1 where there is no such array
+     */
+    record Front(Map<Object, Object> fields, int items, int at) {}
+
+    /** The members of a map, whose last key may be that of an array; all else lies within some first bytes. */
+    static Front decodeFront(byte[] data, String arrayKey, int mostBytes, String what) {
+        ValueReader reader = new ValueReader(data, 0, Math.min(data.length, mostBytes));
+        try {
+            Map<Object, Object> fields = new LinkedHashMap<>();
+            for (int left = reader.unpacker.unpackMapHeader(); left > 0; left--) {
+                Object key = reader.key();
+                if (arrayKey.equals(key) && left == 1) {
+                    int items = reader.unpacker.unpackArrayHeader();
+                    return new Front(fields, items, (int) reader.unpacker.getTotalReadBytes());
+                }
+                if (arrayKey.equals(key) || fields.containsKey(key)) {
+                    throw refused("a key stands twice, or something behind " + arrayKey);
+                }
+                fields.put(key, reader.value(Limits.MAX_VALUE_DEPTH - 1));
+            }
+            if (reader.unpacker.getTotalReadBytes() != data.length) {
+                throw refused("bytes after " + what);
+            }
+            return new Front(fields, 0, -1);
+        } catch (IOException | MessagePackException | DateTimeException broken) {
+            throw refused(what + " is no map, or what stands before its items is above " + mostBytes + " bytes");
+        }
+    }
+
     /** The text that a map begins with, if it has this key; null if it begins with anything else. */
     static String firstText(byte[] data, String key, int mostBytes) {
         ValueReader reader = new ValueReader(data, 0, Math.min(data.length, mostBytes));

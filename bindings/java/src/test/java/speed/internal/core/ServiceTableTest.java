@@ -25,7 +25,7 @@ class ServiceTableTest {
         return found.refusal() != null
                 ? found.refusal()
                 : ServiceTable.invoke(
-                        found.service(), new Request(service, Map.of(), caller, "request-1", 0, null), failure -> {});
+                        found::invoke, new Request(service, Map.of(), caller, "request-1", 0, null), failure -> {});
     }
 
     @Test

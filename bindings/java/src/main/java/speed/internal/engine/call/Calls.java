@@ -14,17 +14,13 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
-import speed.errors.CallException;
 import speed.errors.CallTimeoutException;
+import speed.errors.ConfigurationException;
 import speed.errors.Execution;
-import speed.errors.InternalException;
-import speed.errors.NodeLeavingException;
 import speed.errors.NodeLeftException;
 import speed.errors.NotAcknowledgedException;
 import speed.errors.SegmentsLostException;
 import speed.errors.SpeedException;
-import speed.errors.WireException;
-import speed.internal.core.CallErrors;
 import speed.internal.core.Counters;
 import speed.internal.core.Log;
 import speed.internal.core.PendingCalls.Call;
@@ -51,8 +47,10 @@ import speed.internal.wire.Control;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Printable;
+import speed.internal.wire.Require;
 import speed.internal.wire.SpcRequest;
 import speed.internal.wire.SpcResponse;
+import speed.internal.wire.StreamOffer;
 
 /**
  * The caller's side: calls, pings, questions and acknowledgements that wait for an answer.
@@ -69,15 +67,6 @@ public final class Calls {
     private static final Log MESSAGES = new Log("speed.messages");
     /** What a journal answers to events that it does not record. */
     private static final Set<String> UNRECORDED = Set.of("JOURNAL_FULL", "JOURNAL_REFUSED");
-    /** Codes that do not say themselves what is to be done. */
-    private static final Set<String> ADVISED = Set.of("TIMEOUT", "INTERNAL_ERROR", "WITHDRAWN");
-
-    /** A response that was not decoded yet: whoever waits for it does that. */
-    private record Unread(String source, byte[] payload, boolean isRepeated) {
-        Unread(String source, byte[] payload) {
-            this(source, payload, false);
-        }
-    }
 
     private final Context context;
     private final Links links;
@@ -102,6 +91,43 @@ public final class Calls {
         prefix = Integer.toHexString(context.generation) + ".";
     }
 
+    /**
+     * What a service is asked.
+     *
+     * @param trace W3C trace context; null takes that of the work at hand
+     * @param offer what travels beside the call; null for nothing
+     */
+    public record Asked(
+            String target,
+            String service,
+            Map<String, Object> arguments,
+            Duration timeout,
+            String trace,
+            StreamOffer offer) {
+        /** Whichever thread asks later: under the trace context of this one. */
+        public static Asked now(
+                String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
+            return new Asked(target, service, arguments, timeout, Trace.orCurrent(trace), null);
+        }
+
+        Asked to(String another) {
+            return new Asked(another, service, arguments, timeout, trace, offer);
+        }
+
+        Asked within(Duration another) {
+            return new Asked(target, service, arguments, another, trace, offer);
+        }
+
+        Asked beside(StreamOffer another) {
+            return new Asked(target, service, arguments, timeout, trace, another);
+        }
+
+        /** Whether items travel, so that it is never sent again (S-27). */
+        boolean isStream() {
+            return offer != null && offer.isStream();
+        }
+    }
+
     /** Calls a service and waits for its result. An interrupt meanwhile withdraws the call. */
     public Object call(
             String target,
@@ -112,13 +138,8 @@ public final class Calls {
             boolean views) {
         try (Waiter waiter = new Waiter(pool)) {
             String requestId = nextId();
-            start(target, requestId, service, arguments, timeout, trace, waiter);
-            return read(
-                    waiter.await(() -> {
-                        withdraw(target, requestId);
-                        withdrawals.send(target);
-                    }),
-                    views);
+            start(requestId, new Asked(target, service, arguments, timeout, trace, null), waiter);
+            return read(waiter.await(() -> withdraw(target, requestId)), views);
         } catch (SpeedException failure) {
             failure.about(target, service);
             throw failure;
@@ -145,7 +166,8 @@ public final class Calls {
             Invocation invocation) {
         String requestId = nextId();
         CallFuture future = new CallFuture(target, requestId, invocation);
-        start(target, requestId, service, arguments, timeout, trace, future::arrive);
+        Asked asked = new Asked(target, service, arguments, timeout, trace, null);
+        start(requestId, asked, future::arrive);
         return future;
     }
 
@@ -166,7 +188,7 @@ public final class Calls {
         @Override
         public boolean cancel(boolean mayInterruptIfRunning) {
             if (!isDone() && context.pending.isOpen(new RequestKey(requestId))) {
-                withdraw(target, requestId);
+                noteWithdrawn(target, requestId);
                 futures.add(() -> withdrawals.send(target));
             }
             return isCancelled();
@@ -183,37 +205,40 @@ public final class Calls {
         }
     }
 
-    private void withdraw(String target, String requestId) {
+    /** Nobody waits for a call any more, and its server is told. */
+    void withdraw(String target, String requestId) {
+        noteWithdrawn(target, requestId);
+        withdrawals.send(target);
+    }
+
+    private void noteWithdrawn(String target, String requestId) {
         if (context.pending.get(new RequestKey(requestId)) instanceof RequestCall request) {
             request.withdraw();
         }
         withdrawals.add(target, requestId);
     }
 
-    private void start(
-            String target,
-            String requestId,
-            String service,
-            Map<String, Object> arguments,
-            Duration timeout,
-            String trace,
-            Consumer<Outcome> completion) {
+    /** Sends a request; {@code completion} runs once, unless this throws: then nothing began. */
+    void start(String requestId, Asked asked, Consumer<Outcome> completion) {
         try {
-            long deadline = System.nanoTime() + timeout.toNanos();
-            OutgoingLink link = links.serving(target, deadline);
+            String target = asked.target;
+            long deadline = System.nanoTime() + asked.timeout.toNanos();
+            OutgoingLink link = links.serving(target, Math.min(deadline, System.nanoTime() + startNanos(asked)));
+            StreamOffer offer = offered(asked);
             OutgoingLink.Life life = link.life(); // before it is written: by then another may be there
             long milliseconds = Math.max(0, (deadline - System.nanoTime()) / 1_000_000);
             byte[] payload = new SpcRequest(
                             requestId,
-                            service,
-                            arguments,
+                            asked.service,
+                            asked.arguments,
                             context.name(),
                             life.generation(),
                             System.currentTimeMillis() + milliseconds,
                             ThisProcess.bootId(),
                             Posix.bootMs() + milliseconds,
-                            Trace.orCurrent(trace),
-                            false)
+                            Trace.orCurrent(asked.trace),
+                            false,
+                            offer)
                     .encode();
             RequestCall[] itself = new RequestCall[1];
             RequestCall call = new RequestCall(requestId, deadline, GRACE_NANOS, target, outcome -> {
@@ -221,7 +246,9 @@ public final class Calls {
                 completion.accept(itself[0].isRepeated() ? ofRepetition(outcome) : outcome);
             });
             itself[0] = call;
-            settling.keep(call, payload);
+            if (!asked.isStream()) {
+                settling.keep(call, payload);
+            }
             track(call);
             try {
                 write(call, link, life, payload);
@@ -238,10 +265,29 @@ public final class Calls {
         }
     }
 
+    /** How long a node that is starting is waited for: no longer for a stream, which may have no deadline. */
+    private static long startNanos(Asked asked) {
+        Duration most = asked.isStream() ? Require.CALL_TIMEOUT : asked.timeout;
+        return most.toNanos();
+    }
+
+    /** What is asked for beside a call, of a node that knows it; others tell no progress, and have no streams. */
+    private StreamOffer offered(Asked asked) {
+        Entry entry = asked.offer == null ? null : context.registry.live(asked.target);
+        if (entry == null || entry.has(Entry.STREAMS)) {
+            return asked.offer;
+        }
+        if (asked.isStream()) {
+            throw new ConfigurationException("'" + asked.target
+                    + "' runs a version that knows no streams: call services of it that return lists");
+        }
+        return null;
+    }
+
     /** What ends the repetition of a call does not say that it never began. */
     private static Outcome ofRepetition(Outcome outcome) {
-        if (outcome.result() instanceof Unread unread) {
-            return Outcome.of(new Unread(unread.source, unread.payload, true));
+        if (outcome.result() instanceof Answer answer) {
+            return Outcome.of(new Answer(answer.source(), answer.payload(), true));
         }
         if (outcome.error() != null && outcome.error().execution() == Execution.NOT_BEGUN) {
             outcome.error().about(Execution.MAY_HAVE_RUN);
@@ -320,43 +366,13 @@ public final class Calls {
     }
 
     /** The result of a call, decoded by who waits for it. */
-    private Object read(Outcome outcome, boolean views) {
-        try {
-            if (outcome.error() != null) {
-                throw outcome.error();
-            }
-            Unread unread = (Unread) outcome.result();
-            SpcResponse response = decoded(unread, views);
-            if (response.isSuccess()) {
-                return response.result();
-            }
-            SpeedException error =
-                    error(unread.source, response.errorCode(), response.errorMessage(), response.details());
-            if (unread.isRepeated && error.execution() == Execution.NOT_BEGUN) {
-                error.about(Execution.MAY_HAVE_RUN);
-            }
-            throw error;
-        } catch (SpeedException failure) {
-            if (failure.execution() == null) {
-                failure.about(Execution.MAY_HAVE_RUN);
-            }
-            throw failure;
-        }
+    Object read(Outcome outcome, boolean views) {
+        return Answer.read(context, outcome, views);
     }
 
     /** What answered a call, as it was received. */
     public static byte[] payload(Outcome answer) {
-        return ((Unread) answer.result()).payload;
-    }
-
-    private SpcResponse decoded(Unread unread, boolean views) {
-        try {
-            return SpcResponse.decode(unread.payload, views);
-        } catch (WireException odd) {
-            context.stats.count(Counters.REJECTED_BAD_PAYLOAD);
-            throw new InternalException("'" + unread.source + "' answered what cannot be read: " + odd.getMessage()
-                    + "; the call may have run");
-        }
+        return ((Answer) answer.result()).payload();
     }
 
     /** On a link with a segment size an ERROR under any of the request's sequences ends the call. */
@@ -439,7 +455,7 @@ public final class Calls {
         context.pending.forget(key);
     }
 
-    private String nextId() {
+    String nextId() {
         return prefix + Long.toHexString(numbers.incrementAndGet());
     }
 
@@ -469,7 +485,7 @@ public final class Calls {
 
     /** An SPC_RESPONSE completes the call it belongs to; no more than its id is read here. */
     public void answered(String source, byte[] payload) {
-        complete(new RequestKey(SpcResponse.readId(payload)), source, Outcome.of(new Unread(source, payload)));
+        complete(new RequestKey(SpcResponse.readId(payload)), source, Outcome.of(new Answer(source, payload, false)));
     }
 
     /** The reply to a HEARTBEAT or DISCOVERY question. */
@@ -489,7 +505,7 @@ public final class Calls {
                 : new SequenceKey(source, Control.sequence(body));
         String code = String.valueOf(body.get("errorCode"));
         Object text = body.getOrDefault("errorMessage", "");
-        Outcome outcome = Outcome.failed(error(source, code, text, Map.of()));
+        Outcome outcome = Outcome.failed(Answer.error(source, code, text, Map.of()));
         if (context.pending.complete(key, source, outcome)) {
             return;
         }
@@ -500,26 +516,6 @@ public final class Calls {
         } else {
             unexpected(outcome);
         }
-    }
-
-    private static SpeedException error(String source, String code, Object message, Map<?, ?> details) {
-        String text = source + ": " + Printable.text(String.valueOf(message));
-        if (code.equals("LEAVING")) {
-            NodeLeavingException leaving =
-                    new NodeLeavingException(text + "; nothing ran: call again once it has started anew");
-            leaving.about(Execution.NOT_BEGUN);
-            return leaving;
-        }
-        Map<String, Object> named = new LinkedHashMap<>();
-        details.forEach((key, value) -> named.put(String.valueOf(key), value));
-        CallException error = CallErrors.of(code, text, named);
-        return ADVISED.contains(error.code()) ? CallErrors.of(code, error.getMessage() + advice(error), named) : error;
-    }
-
-    private static String advice(CallException error) {
-        return error.execution() == Execution.NOT_BEGUN
-                ? "; nothing ran: call again"
-                : "; it may have run: look before you repeat it";
     }
 
     /** Fails what is over its deadline, and looks after calls whose server is gone. */

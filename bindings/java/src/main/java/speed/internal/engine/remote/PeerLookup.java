@@ -1,29 +1,70 @@
 package speed.internal.engine.remote;
 
+import speed.errors.ConfigurationException;
+import speed.internal.core.Family;
 import speed.internal.engine.MessageProtection;
 import speed.internal.engine.call.Calls;
+import speed.internal.engine.call.Members;
 import speed.internal.engine.link.Links;
 import speed.internal.engine.threads.WorkerPool;
 import speed.internal.wire.Hosts;
+import speed.internal.wire.Names;
 
-/** Finds who is meant by a name: the only place that tells nodes of this root from those of other hosts. Thread-safe. */
+/** Finds who is meant by a name: the only place that tells nodes of this root, families of them, and those of other hosts. Thread-safe. */
 public final class PeerLookup {
     private final Links links;
     private final Calls calls;
     private final LargeSender large;
     private final MessageProtection messages;
     private final WorkerPool pool;
+    private final Families families;
 
-    public PeerLookup(Links links, Calls calls, LargeSender large, MessageProtection messages, WorkerPool pool) {
+    public PeerLookup(
+            Links links,
+            Calls calls,
+            LargeSender large,
+            MessageProtection messages,
+            WorkerPool pool,
+            Families families) {
         this.links = links;
         this.calls = calls;
         this.large = large;
         this.messages = messages;
         this.pool = pool;
+        this.families = families;
     }
 
     /** {@code billing}, or {@code billing@hostb}; whether there is such a node shows when it is used. */
     public Peer of(String target) {
+        return of(target, null);
+    }
+
+    /** Whom a stream may be served by. */
+    public Members members(String target, String key) {
+        if (Hosts.isRemote(target)) {
+            throw new ConfigurationException(
+                    "'" + target + "' is no node of this host: streams and progress go to one");
+        }
+        if (Family.isFamily(target)) {
+            return families.new Walk(Names.checkGrant(target), key);
+        }
+        checkKeyless(key);
+        return Members.of(target);
+    }
+
+    private static void checkKeyless(String key) {
+        if (key != null) {
+            throw new ConfigurationException(
+                    "a key chooses among the nodes of a family: name one, such as 'pricing.*'");
+        }
+    }
+
+    /** Likewise; of a family, {@code pricing.*}, what has the same key goes to the same node. */
+    public Peer of(String target, String key) {
+        if (Family.isFamily(target)) {
+            return new FamilyPeer(families, this::of, Names.checkGrant(target), key);
+        }
+        checkKeyless(key);
         return Hosts.isRemote(target)
                 ? new GatewayPeer(calls, messages, target)
                 : new LocalPeer(links, calls, large, messages, pool, target);

@@ -14,6 +14,7 @@ import speed.internal.engine.lane.Arrival.Lane;
 import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.engine.link.Links;
 import speed.internal.engine.link.OutgoingLink;
+import speed.internal.engine.stream.StreamChannel;
 import speed.internal.engine.threads.WorkerPool;
 import speed.internal.segment.Splitter;
 import speed.internal.wire.Entry;
@@ -67,6 +68,22 @@ public final class Answers {
         } else {
             pool.submit(() -> wait(lane, generation, payloads, tokens));
         }
+    }
+
+    /**
+     * Sends a part of a stream to a caller; throws what kept it from being sent.
+     *
+     * @param generation of the caller that asked
+     * @param mayWait whether it waits for room
+     */
+    void sendPart(String caller, int generation, byte[] payload, boolean mayWait) {
+        context.checkOpen();
+        Load load = mayWait
+                ? Load.of(
+                        EnvelopeType.STREAM, EnvelopeType.REPLY, payload, System.nanoTime() + StreamChannel.WRITE_NANOS)
+                : Load.urgent(EnvelopeType.STREAM, EnvelopeType.REPLY, List.of(payload));
+        OutgoingLink link = links.open(caller, generation);
+        pool.blocking(() -> link.send(load));
     }
 
     private void wait(Lane lane, int generation, List<byte[]> payloads, List<Token> tokens) {

@@ -3,12 +3,14 @@ package speed.internal.engine.serve;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Consumer;
 import speed.Request;
 import speed.Response;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 import speed.internal.core.CallErrors;
 import speed.internal.core.Counters;
+import speed.internal.core.Interceptors;
 import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.Log;
 import speed.internal.core.Scheduler;
@@ -43,14 +45,24 @@ public final class Serving {
     /** The services that this node offers. */
     public final ServiceTable services = new ServiceTable();
 
+    /** What stands around them. */
+    public final Interceptors<Request> around = new Interceptors<>();
+
     private final Context context;
     private final WorkerPool pool;
     private final Answers answers;
+    private final ServedStreams streams;
 
     public Serving(Context context, WorkerPool pool, Answers answers) {
         this.context = context;
         this.pool = pool;
         this.answers = answers;
+        streams = new ServedStreams(context, pool, answers, around);
+    }
+
+    /** A STREAM envelope of a caller; false if nobody waits for it. */
+    public boolean arrive(String source, byte[] payload) {
+        return streams.arrive(source, payload);
     }
 
     // --- by the thread that reads lanes ---
@@ -351,20 +363,21 @@ public final class Serving {
                 head.deadlineMs(),
                 head.traceparent(),
                 head.repeated(),
-                accepted.cancellation);
+                accepted.cancellation,
+                null);
+        Consumer<Throwable> failed = failure -> LOG.error(
+                "service '{}' failed for '{}', request '{}'",
+                head.service(),
+                accepted.source(),
+                request.requestId(),
+                failure);
         long began = System.nanoTime();
         Response[] response = new Response[1];
         Trace.under(
                 head.traceparent(),
-                () -> response[0] = ServiceTable.invoke(
-                        found.service(),
-                        request,
-                        failure -> LOG.error(
-                                "service '{}' failed for '{}', request '{}'",
-                                head.service(),
-                                accepted.source(),
-                                request.requestId(),
-                                failure)));
+                () -> response[0] = head.stream() == null
+                        ? ServiceTable.invoke(one -> around.through(one, found::invoke), request, failed)
+                        : streams.run(accepted, found, request, failed));
         long took = System.nanoTime() - began;
         String error = response[0].errorCode();
         context.stats.served(
