@@ -3,7 +3,7 @@
 
 bench/spark.py                    all parts; a quarter of an hour
 bench/spark.py --quick            fewer rounds; three minutes
-bench/spark.py --only enrich      chosen parts: enrich, shapes, first, executors, streams, memory
+bench/spark.py --only enrich      chosen parts: enrich, shapes, first, executors, flat, streams, memory
 bench/spark.py --json [FILE]      one JSON object
 bench/spark.py --docs             writes its section of docs/figures.md
 
@@ -37,7 +37,7 @@ from on_spark import enrich, executors, figures, flight_jvm, session, shapes, st
 
 import speed  # noqa: E402
 
-PARTS = ("enrich", "shapes", "first", "executors", "streams", "memory")
+PARTS = ("enrich", "shapes", "first", "executors", "flat", "streams", "memory")
 MINUTES, QUICK_MINUTES = 10.0, 1.0
 
 
@@ -61,8 +61,12 @@ def run(parts: list[str], options: argparse.Namespace) -> dict[str, Any]:
         base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         work = Path(tempfile.mkdtemp(prefix="speed-spark-bench.", dir=base))
         try:
-            if part == "executors":  # in sessions of its own
-                found[part] = executors.measure(work, options.quick, say, options.rows)
+            if part in ("executors", "flat"):  # in sessions of their own
+                found[part] = (
+                    executors.measure(work, options.quick, say)
+                    if part == "executors"
+                    else executors.flat(work, options.quick, say, options.rows)
+                )
                 found["figures"].update(found[part].pop("figures"))
                 continue
             with session.session(work, jars=flight_jars() if part in ("enrich", "shapes") else ()) as spark:
@@ -114,7 +118,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--only", metavar="PARTS", default=",".join(PARTS), help=f"comma-separated: {','.join(PARTS)}")
     parser.add_argument("--minutes", type=float, help="how long memory is watched (10; quick: 1)")
-    parser.add_argument("--rows", type=int, help="how many go through an executor (100 million; quick: 4)")
+    parser.add_argument("--rows", type=int, help="of flat: how many go through an executor (100 million; quick: 4)")
     parser.add_argument("--docs", action="store_true", help="write the section of docs/figures.md")
     options = parser.parse_args()
     parts = options.only.split(",")

@@ -1,4 +1,4 @@
-"""Executors that call services themselves: how soon the first batch comes, and what memory calls take.
+"""Executors that call services themselves: how soon the first batch comes, and what memory calls take over many rows.
 
 Each executor is a process of its own, of two cores, whose heap is all there from the start: what its memory grows by
 lies beside the heap.
@@ -24,56 +24,80 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CORES = 2
-ROWS, QUICK_ROWS = 100_000_000, 4_000_000
+ROWS, QUICK_ROWS, MANY_ROWS = 20_000_000, 4_000_000, 100_000_000
+TENTHS = 10
 FIRSTS, QUICK_FIRSTS = 5, 3
 SAMPLE_SECONDS = 3.0
 HEAP_MEGABYTES = 1024
-_SETTINGS = {"spark.executor.extraJavaOptions": f"-Xms{HEAP_MEGABYTES}m -XX:+AlwaysPreTouch"}
+_HEAP = f"-Xms{HEAP_MEGABYTES}m -XX:+AlwaysPreTouch"
+_COUNTED = "-XX:NativeMemoryTracking=summary"
 
 
-def measure(work: Path, quick: bool, say: Callable[[str], None], rows: int | None = None) -> dict[str, Any]:
-    """Milliseconds of first batches in fresh executors; megabytes of calls, and how they grow over many rows."""
+def measure(work: Path, quick: bool, say: Callable[[str], None]) -> dict[str, Any]:
+    """Milliseconds of first batches in fresh executors; megabytes that calls take beside none."""
     firsts = [_first(work / f"first{number}") for number in range(QUICK_FIRSTS if quick else FIRSTS)]
     say(f"first batch of a fresh executor: {statistics.median(firsts):.0f} ms ({min(firsts):.0f} to {max(firsts):.0f})")
-    rows = rows or (QUICK_ROWS if quick else ROWS)
+    rows = QUICK_ROWS if quick else ROWS
     with _executor(work / "memory") as spark, session.services(work / "memory", "cpp"):
         sp = _speed(spark, work / "memory")
         frame = places(spark, rows)
-        without = _watched(lambda: session.compute(frame.selectExpr("*", "lat1 + lat2 AS miles")))
-        calling = _watched(lambda: session.compute(enriched(sp, frame)))
-    live = statistics.median(one.live for one in calling) - statistics.median(one.live for one in without)
-    beside = statistics.median(one.resident for one in calling) - statistics.median(one.resident for one in without)
-    fifth = max(1, len(calling) // 5)
-    early, late = (
-        statistics.median(one.live + one.resident for one in some)
-        for some in (calling[fifth : 2 * fifth] or calling, calling[-fifth:])
+        without = _watched(spark, lambda: _total(frame.selectExpr("*", "lat1 + lat2 AS miles")))
+        calling = _watched(spark, lambda: _total(enriched(sp, frame)))
+    live, beside = (
+        statistics.median(of(one) for one in calling) - statistics.median(of(one) for one in without)
+        for of in (lambda one: one.live, lambda one: one.resident)
     )
-    say(
-        f"{rows:,} rows: calls take {live:.0f} MB of the executor's heap and {beside:.0f} MB beside it; "
-        f"heap and all else {early:.0f} MB early, {late:.0f} MB late ({len(calling)} looks)"
-    )
-    figures = {
-        "executor_first_ms": statistics.median(firsts),
-        "executor_mb_a_core": (live + beside) / CORES,
-        "executor_growth": late / early,
-    }
+    say(f"{rows:,} rows: calls take {live:.0f} MB of the executor's heap and {beside:.0f} MB beside it")
+    figures = {"executor_first_ms": statistics.median(firsts), "executor_mb_a_core": (live + beside) / CORES}
     return {"ms": firsts, "rows": rows, "megabytes": [vars(one) for one in calling], "figures": figures}
 
 
-def _executor(work: Path) -> Any:
-    """A session with one executor, which has run a job without SPEED."""
+def flat(work: Path, quick: bool, say: Callable[[str], None], rows: int | None = None) -> dict[str, Any]:
+    """What an executor holds at every tenth of many rows, which one job sends through a service."""
+    rows = rows or (QUICK_ROWS if quick else MANY_ROWS)
+    with _executor(work / "flat", _COUNTED) as spark, session.services(work / "flat", "cpp"):
+        sp = _speed(spark, work / "flat")
+        looks = _watched(spark, lambda: _total(enriched(sp, places(spark, rows))))
+    tenths = [[one for one in looks if one.tenth == tenth] for tenth in range(TENTHS)]
+    for tenth, some in enumerate(tenths):
+        if some:
+            heap, beside, buffers = (
+                statistics.median(of(one) for one in some)
+                for of in (lambda one: one.live, lambda one: one.resident, lambda one: one.buffers)
+            )
+            say(
+                f"{rows * (tenth + 1) // TENTHS:,} rows: {heap:.0f} MB live in the heap, {beside:.0f} MB resident "
+                f"beside the heap, {buffers:.0f} MB of them buffers"
+            )
+    totals = [statistics.median(one.live + one.resident for one in some) for some in tenths if some]
+    return {
+        "rows": rows,
+        "megabytes": [vars(one) for one in looks],
+        "figures": {"executor_growth": totals[-1] / totals[min(1, len(totals) - 1)]},
+    }
+
+
+def _total(frame: DataFrame) -> None:
+    """Runs it, and keeps one row of it."""
+    frame.selectExpr("sum(miles)").collect()
+
+
+def _executor(work: Path, *options: str) -> Any:
+    """A session with one executor, whose JVM has these options."""
     work.mkdir()
-    return session.session(work, "2g", master=f"local-cluster[1,{CORES},{HEAP_MEGABYTES}]", settings=_SETTINGS)
+    settings = {"spark.executor.extraJavaOptions": " ".join([_HEAP, *options])}
+    return session.session(work, "2g", master=f"local-cluster[1,{CORES},{HEAP_MEGABYTES}]", settings=settings)
 
 
 def _speed(spark: SparkSession, work: Path) -> Speed:
+    """Behind a job without SPEED."""
     spark.range(1000).repartition(CORES).selectExpr("sum(id)").collect()
     return Speed(spark, root=work / "root", key=work / "speed.key", path="jvm")
 
 
 def places(spark: SparkSession, rows: int) -> DataFrame:
     """Pairs of places, made row by row."""
-    made = spark.range(0, rows, 1, 4 * CORES)
+    made = spark.range(0, rows, 1, 2 * CORES * TENTHS)
     return made.selectExpr(
         "id % 90 / 1D AS lat1", "id % 180 / 1D AS lon1", "id % 89 / 1D AS lat2", "id % 179 / 1D AS lon2"
     )
@@ -95,24 +119,29 @@ def _first(work: Path) -> float:
 
 
 class Look:
-    """Megabytes of an executor: what lives in its heap, and what it has beside the heap."""
+    """Megabytes of an executor: what lives in its heap, what it has beside the heap, and its buffers of that."""
 
-    def __init__(self, process: psutil.Process) -> None:
-        told = subprocess.run(
-            ["jcmd", str(process.pid), "GC.class_histogram"], capture_output=True, text=True, check=True, timeout=60
-        )
-        total = next(line for line in reversed(told.stdout.splitlines()) if line.startswith("Total"))
+    def __init__(self, process: psutil.Process, tenth: int) -> None:
+        self.tenth = tenth
+        total = next(line for line in reversed(_told(process, "GC.class_histogram")) if line.startswith("Total"))
         self.live = int(total.split()[2]) / 1e6
         self.resident = process.memory_info().rss / 1e6 - HEAP_MEGABYTES * 1.048576
+        other = [line for line in _told(process, "VM.native_memory", "summary") if " Other (" in line]
+        self.buffers = int(other[0].split("committed=")[1].split("KB")[0]) / 1e3 if other else 0.0
 
 
-def _watched(run: Callable[[], None]) -> list[Look]:
-    """Looks at the executor while this runs."""
+def _told(process: psutil.Process, *command: str) -> list[str]:
+    asked = ["jcmd", str(process.pid), *command]
+    return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+
+
+def _watched(spark: SparkSession, run: Callable[[], None]) -> list[Look]:
+    """Looks at the executor while this runs, each with the tenth of the tasks that are under way."""
     process, looks, done = executor(), [], threading.Event()
 
     def look() -> None:
         while not done.wait(SAMPLE_SECONDS):
-            looks.append(Look(process))
+            looks.append(Look(process, _tenth(spark)))
 
     watch = threading.Thread(target=look, name="bench-memory")
     watch.start()
@@ -121,7 +150,15 @@ def _watched(run: Callable[[], None]) -> list[Look]:
     finally:
         done.set()
         watch.join()
-    return looks or [Look(process)]
+    return looks or [Look(process, 0)]
+
+
+def _tenth(spark: SparkSession) -> int:
+    """Of the tasks of the stage that runs."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    done = max((TENTHS * one.numCompletedTasks // one.numTasks for one in stages if one), default=TENTHS - 1)
+    return min(done, TENTHS - 1)
 
 
 def executor() -> psutil.Process:

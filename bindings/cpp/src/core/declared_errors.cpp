@@ -40,7 +40,7 @@ void declare_error(const std::string& code, Make make) {
 std::exception_ptr core::as_declared(const ApplicationError& received) {
   if (const Make make = maker_of(received.code())) {
     try {
-      if (const std::exception_ptr declared = make(received)) return declared;
+      if (std::exception_ptr declared = make(received)) return declared;
     } catch (...) {  // other fields than the class has: of another version, or of another service
     }
   }

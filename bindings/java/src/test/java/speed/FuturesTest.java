@@ -1,6 +1,7 @@
 package speed;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -14,6 +15,7 @@ import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.junit.jupiter.api.Test;
 import speed.errors.CallTimeoutException;
 import speed.errors.NodeClosedException;
@@ -83,6 +85,50 @@ class FuturesTest extends TwoNodes {
         for (CompletableFuture<Boolean> future : waiting) {
             assertTrue(future.get(20, TimeUnit.SECONDS));
         }
+    }
+
+    /** The reader wakes it: no other thread has to run in between. */
+    @Test
+    void aThreadThatWaitsForAFutureMakesItsResultItself() throws Exception {
+        billing.register("one", request -> hold());
+        CompletableFuture<Object> call = analytics.submit("billing", "one", Map.of());
+        CompletableFuture<Thread> made = call.thenApply(one -> Thread.currentThread());
+        Thread waiter = Thread.currentThread();
+        Thread releaser = new Thread(() -> {
+            while (waiter.getState() != Thread.State.TIMED_WAITING) {
+                Thread.yield();
+            }
+            released.countDown();
+        });
+        releaser.setDaemon(true);
+        releaser.start();
+        assertEquals(true, get(call));
+        assertSame(waiter, made.get(20, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void aFutureEndsWithoutAThreadThatWaitsOrWaitedTooShort() throws Exception {
+        billing.register("one", request -> hold());
+        CompletableFuture<Object> call = analytics.submit("billing", "one", Map.of());
+        assertThrows(TimeoutException.class, () -> call.get(10, TimeUnit.MILLISECONDS));
+        Thread.currentThread().interrupt();
+        assertThrows(InterruptedException.class, () -> call.get(20, TimeUnit.SECONDS));
+        CompletableFuture<Boolean> ended = call.thenApply(one -> true);
+        released.countDown();
+        assertTrue(ended.get(20, TimeUnit.SECONDS));
+        assertEquals(true, call.get());
+    }
+
+    @Test
+    void aProgramThatEndsAFutureItselfWakesWhoWaitsForIt() throws Exception {
+        billing.register("slow", request -> hold());
+        CompletableFuture<Object> call = analytics.submit("billing", "slow", Map.of());
+        CompletableFuture<Object> late = analytics.submit("billing", "slow", Map.of());
+        CompletableFuture.delayedExecutor(100, TimeUnit.MILLISECONDS).execute(() -> call.complete("mine"));
+        late.orTimeout(100, TimeUnit.MILLISECONDS);
+        assertEquals("mine", get(call));
+        assertEquals(TimeoutException.class, failure(late).getClass());
+        released.countDown();
     }
 
     private static boolean awaits(CountDownLatch latch, int seconds) {

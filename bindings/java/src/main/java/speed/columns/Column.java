@@ -56,7 +56,7 @@ public final class Column {
     private final Parts parts;
 
     private Column(byte[] body) {
-        this(body, new Parts(body));
+        this(body, new Parts(body, 0, body.length));
     }
 
     private Column(byte[] body, Parts parts) {
@@ -73,6 +73,23 @@ public final class Column {
      */
     public static Column parse(byte[] body) {
         return new Column(body);
+    }
+
+    /**
+     * Reads a column where it lies, among other bytes: a buffer with an array is kept, of another one a copy is made.
+     *
+     * @param body the bytes as they travel; not to be changed afterwards
+     * @return the column over these bytes
+     * @throws speed.errors.WireException BAD_PAYLOAD if they are no column
+     */
+    public static Column parse(ByteBuffer body) {
+        if (!body.hasArray()) {
+            byte[] copied = new byte[body.remaining()];
+            body.duplicate().get(copied);
+            return new Column(copied);
+        }
+        int from = body.arrayOffset() + body.position();
+        return new Column(body.array(), new Parts(body.array(), from, from + body.remaining()));
     }
 
     /**

@@ -34,21 +34,26 @@ final class Parts {
     /** Of the fields of a struct. */
     final List<String> names;
 
+    private final Place place;
     private final byte[] body;
     private long at;
 
-    /** Of a whole body. */
-    Parts(byte[] body) {
-        this(body, 0, 1, -1, new int[1]);
-        if (end != body.length) {
+    /** Where a whole body lies: what fills up its parts counts from there. */
+    private record Place(byte[] bytes, int from, int until) {}
+
+    /** Of a whole body, which lies among some bytes. */
+    Parts(byte[] bytes, int from, int until) {
+        this(new Place(bytes, from, until), from, 1, -1, new int[1]);
+        if (end != until) {
             throw refused("is longer than its rows");
         }
     }
 
     /** Of a body in another one, which says its rows unless that is -1; {@code inner} counts all that lie in others. */
-    private Parts(byte[] body, int start, int depth, long expectedRows, int[] inner) {
-        this.body = body;
+    private Parts(Place place, int start, int depth, long expectedRows, int[] inner) {
+        this.place = place;
         this.start = start;
+        body = place.bytes;
         at = start;
         take(Layout.HEADER_BYTES);
         ByteBuffer view = ByteBuffer.wrap(body).order(ByteOrder.LITTLE_ENDIAN);
@@ -97,7 +102,7 @@ final class Parts {
     }
 
     private Parts next(int depth, long expectedRows, int[] inner) {
-        Parts next = new Parts(body, (int) at, depth, expectedRows, inner);
+        Parts next = new Parts(place, (int) at, depth, expectedRows, inner);
         at = next.end;
         return next;
     }
@@ -148,8 +153,8 @@ final class Parts {
 
     private int take(long size) {
         long end = at + size;
-        long filled = Layout.filled(end);
-        if (filled > body.length) {
+        long filled = place.from + Layout.filled(end - place.from);
+        if (filled > place.until) {
             throw refused("is shorter than its rows");
         }
         for (long index = end; index < filled; index++) {

@@ -58,6 +58,33 @@ class ColumnTest {
         });
     }
 
+    @TestFactory
+    Stream<DynamicTest> aColumnIsReadWhereItLies() {
+        return vectors.each("valid", one -> {
+            Column column = (Column) ValueReader.decode(one.bytes("hex"), "value");
+            byte[] among = new byte[column.body().remaining() + 8];
+            Arrays.fill(among, (byte) 0xff);
+            ByteBuffer place = ByteBuffer.wrap(among, 3, among.length - 8);
+            place.slice().put(column.body());
+            for (ByteBuffer body : List.of(place, place.slice(), place.asReadOnlyBuffer())) {
+                Column read = Column.parse(body);
+                assertEquals(column, read);
+                assertEquals(Contract.spelled(column.values()), Contract.spelled(read.values()));
+                assertArrayEquals(one.bytes("hex"), Values.encode(read, "value"));
+            }
+            assertThrows(WireException.class, () -> Column.parse(ByteBuffer.wrap(among, 3, among.length - 7)));
+        });
+    }
+
+    @Test
+    void aLargeColumnIsReadInThePayloadThatItCameIn() {
+        double[] rows = new double[10_000];
+        Arrays.setAll(rows, row -> row / 2.0);
+        List<String> texts = Arrays.stream(rows).mapToObj(row -> "grün " + row).toList();
+        Map<String, Object> sent = Map.of("a", Column.of(rows), "b", 1L, "c", Column.of(texts));
+        assertEquals(sent, ValueReader.decode(Values.encode(sent, "value"), "value"));
+    }
+
     @Test
     void textIsCheckedBehindABeginningOfAscii() {
         Column column = Column.of(Kind.UTF8, List.of("in ASCII for sixteen bytes and more", "grüße"));

@@ -32,9 +32,13 @@ final class Batch(val number: Long, val firstRow: Long, val rows: Int, val bodie
 
 /** The calls of one service for one task. The task's thread uses it; the calls end with the task. */
 final class Calls(call: Call, names: Array[String], answers: Answers, counts: Counts, context: TaskContext) {
-  private val live = LiveNodes.of(call)
-  private val targets = new Targets(live, call, () => checkKilled())
-  if (call.own) targets.checkService()
+  // Needed by the first batch, not before: while a node begins, the task compiles and reads.
+  private lazy val live = LiveNodes.of(call)
+  private lazy val targets = {
+    val made = new Targets(live, call, () => checkKilled())
+    if (call.own) made.checkService()
+    made
+  }
   private val underWay = new ArrayDeque[Batch]()
   private val timeout = Duration.ofNanos((call.timeoutSeconds * 1e9).toLong)
   private val lookMillis = 100L
@@ -97,7 +101,8 @@ final class Calls(call: Call, names: Array[String], answers: Answers, counts: Co
 
   /** What prevents it becomes its outcome. Throws when there is nobody to send it to. */
   private def send(batch: Batch): Unit = {
-    batch.target = try targets.take(unanswered) catch { case error: SpeedException => throw Failures.located(call, error, batch) }
+    val there = targets // what it lacks is of no batch
+    batch.target = try there.take(unanswered) catch { case error: SpeedException => throw Failures.located(call, error, batch) }
     batch.attempts += 1
     batch.started = System.nanoTime
     batch.answer = try {

@@ -5,6 +5,7 @@ import java.time.Duration
 import java.util.concurrent.{ConcurrentHashMap, Semaphore, ThreadLocalRandom, TimeUnit}
 
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
@@ -46,13 +47,32 @@ object LiveNodes {
   private val executorCharacters = 20
   private val driver = "driver" // the executor of a local master
   private val mostOfOneName = 9
-  private val open = new ConcurrentHashMap[(Option[String], Option[String], String), LiveNodes]()
+  private val mostTries = 3
+  private type Place = (Option[String], Option[String], String)
+  private val open = new ConcurrentHashMap[Place, LiveNodes]()
+  private val beginning = ConcurrentHashMap.newKeySet[Place]()
   Runtime.getRuntime.addShutdownHook(new Thread(() => open.values.forEach(_.node.close(Duration.ZERO)), "speed-close"))
 
-  def of(call: Call): LiveNodes = {
-    val place = (call.root, call.key, call.family)
-    open.compute(place, (_, there) => if (there != null && !there.node.isClosed) there else start(call))
-  }
+  def of(call: Call): LiveNodes =
+    open.compute(place(call), (_, there) => if (there != null && !there.node.isClosed) there else start(call))
+
+  private def place(call: Call) = (call.root, call.key, call.family)
+
+  /** Has the node of a call start on a thread of its own, and meet the service's, while the task's thread compiles what Spark
+   *  generates for it. What fails here fails once more for the task, which says so. The JVM of a local master may outlive its
+   *  application, so nothing begins there without a task that waits. */
+  def begin(call: Call): Unit =
+    if (SparkEnv.get.executorId != driver && !open.containsKey(place(call)) && beginning.add(place(call))) {
+      val meeting: Runnable = () =>
+        try meet(of(call).node, call) catch { case NonFatal(_) => } finally beginning.remove(place(call))
+      val thread = new Thread(meeting, "speed-begin")
+      thread.setDaemon(true)
+      thread.start()
+    }
+
+  /** The first question to a node opens the link to it, which the first call then finds. */
+  private def meet(node: Node, call: Call): Unit =
+    node.nodes().asScala.find(one => one.isOneOf(call.node) && one.allows(node.name)).foreach(one => node.services(one.name))
 
   def executor: String = SparkEnv.get.executorId.replaceAll("[^A-Za-z0-9_-]", "-").take(executorCharacters)
 
@@ -66,12 +86,14 @@ object LiveNodes {
   }
 
   /** Another class loader of this JVM, or a use with another key, may have the name. */
-  private def named(call: Call, name: String, count: Int): Node =
-    try begin(call, if (count == 1) name else s"$name.$count") catch {
-      case _: NameTakenException if count < mostOfOneName => named(call, name, count + 1)
+  private def named(call: Call, name: String, count: Int, tries: Int = 1): Node =
+    try opened(call, if (count == 1) name else s"$name.$count") catch {
+      case _: NameTakenException if count < mostOfOneName => named(call, name, count + 1, tries)
+      // A fresh JVM loads its classes between claim and entry, which takes longer than a lease on a host that is overloaded.
+      case _: LeaseLostException if tries < mostTries => named(call, name, count, tries + 1)
     }
 
-  private def begin(call: Call, name: String): Node = {
+  private def opened(call: Call, name: String): Node = {
     val lease = millis(call.leaseSeconds)
     val heartbeat = millis(math.min(1.0, call.leaseSeconds / 4))
     val settings = Node.builder(name).lease(lease, heartbeat).workers(1).ephemeral()

@@ -1,5 +1,7 @@
 package speed.spark
 
+import java.io.ObjectInputStream
+
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -138,6 +140,12 @@ final class ServiceTask(val call: Call, val arguments: Seq[(String, Expression)]
   def keptAt: Array[Int] = kept.map(position).toArray
   def argumentsAt: Array[Int] = arguments.map { case (_, one: Attribute) => position(one); case _ => -1 }.toArray
   private def position(one: Attribute) = input.indexWhere(_.exprId == one.exprId)
+
+  /** The first task of an executor finds its node begun. */
+  private def readObject(in: ObjectInputStream): Unit = {
+    in.defaultReadObject()
+    LiveNodes.begin(call)
+  }
 
   def run[From, To](in: Iterator[From])(begin: (Iterator[From], Counts, TaskContext) => Iterator[To]): Iterator[To] =
     if (in.isEmpty) Iterator.empty else {

@@ -22,8 +22,8 @@ import speed.errors.WireException;
 
 /**
  * msgpack bytes as values: null, Boolean, Long (BigInteger above 2^63−1), Double, String,
- * byte[], List, LinkedHashMap, Instant, Column. A length is believed only as far as there are bytes. Who asks for views
- * gets large bytes as a read-only ByteBuffer over the data that was decoded.
+ * byte[], List, LinkedHashMap, Instant, Column. A length is believed only as far as there are bytes. Large columns lie in
+ * the data that was decoded; who asks for views gets large bytes as a read-only ByteBuffer over it.
  */
 public final class ValueReader {
     private static final int TIMESTAMP = -1;
@@ -239,7 +239,16 @@ public final class ValueReader {
     private Object extension() throws IOException {
         ExtensionTypeHeader header = unpacker.unpackExtensionTypeHeader();
         boolean isColumn = header.getType() == Limits.COLUMN_EXTENSION;
-        return isColumn ? Column.parse(bytes(header.getLength())) : instant(header);
+        return isColumn ? column(header.getLength()) : instant(header);
+    }
+
+    /** A large one is read where it lies. */
+    private Column column(int length) throws IOException {
+        if (length < VIEWED_BYTES) {
+            return Column.parse(bytes(length));
+        }
+        checkLength(length);
+        return Column.parse(unpacker.readPayloadAsReference(length).sliceAsByteBuffer());
     }
 
     private Instant instant(ExtensionTypeHeader header) throws IOException {

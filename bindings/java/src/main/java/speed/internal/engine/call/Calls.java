@@ -40,6 +40,7 @@ import speed.internal.engine.LogLimiter;
 import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.engine.link.Links;
 import speed.internal.engine.link.OutgoingLink;
+import speed.internal.engine.threads.AnswerFuture;
 import speed.internal.engine.threads.Futures;
 import speed.internal.engine.threads.Waiter;
 import speed.internal.engine.threads.Waiter.FirstAnswer;
@@ -144,17 +145,18 @@ public final class Calls {
             Invocation invocation) {
         String requestId = nextId();
         CallFuture future = new CallFuture(target, requestId, invocation);
-        start(target, requestId, service, arguments, timeout, trace, outcome -> futures.add(() -> future.end(outcome)));
+        start(target, requestId, service, arguments, timeout, trace, future::arrive);
         return future;
     }
 
     /** A call that is under way; its request is written. */
-    private final class CallFuture extends CompletableFuture<Object> {
+    private final class CallFuture extends AnswerFuture {
         private final String target;
         private final String requestId;
         private final Invocation invocation;
 
         CallFuture(String target, String requestId, Invocation invocation) {
+            super(futures);
             this.target = target;
             this.requestId = requestId;
             this.invocation = invocation;
@@ -170,7 +172,8 @@ public final class Calls {
             return isCancelled();
         }
 
-        void end(Outcome outcome) {
+        @Override
+        protected void end(Outcome outcome) {
             try {
                 complete(invocation.reading.apply(read(outcome, false)));
             } catch (SpeedException failure) {
