@@ -87,9 +87,7 @@ TARGETS = {
         Target("first batch of a fresh executor, ms", "<=", 400.0, "executor_first_ms"),
         Target("memory of an executor's calls, MB a core", "<=", 64.0, "executor_mb_a_core"),
     ],
-    "flat": [
-        Target("memory of an executor, last tenth / second tenth of 100 million rows", "<=", 1.05, "executor_growth")
-    ],
+    "flat": [Target("memory of an executor, last tenth / second tenth of the rows", "<=", 1.05, "executor_growth")],
     "memory": [Target("memory of a worker, last fifth / second fifth", "<=", 1.05, "memory_growth")],
 }
 
