@@ -566,10 +566,13 @@ class Openings:
         if opened.key_id != key_id:
             raise WireError("BAD_IDENTITY", "an opening under another name")
         if len(self._fingerprints) >= _MAX_BOUND:
-            self._fingerprints.clear()
+            del self._fingerprints[next(iter(self._fingerprints))]
         self._fingerprints[key_id] = opened.fingerprint
         return opened.key
 
     def fingerprint(self, key_id: bytes) -> str:
         """Of the sender of what was opened under a key; empty if it is that of no bound link."""
-        return self._fingerprints.get(key_id, "")
+        fingerprint = self._fingerprints.pop(key_id, "")
+        if fingerprint:
+            self._fingerprints[key_id] = fingerprint  # behind all others: what is in use is never the oldest
+        return fingerprint

@@ -204,11 +204,24 @@ class Keyring:
         self.now = Keys.of(keys)
         self.look: Callable[[], None] = lambda: None
         """Looks for new keys; asked when one is missing."""
+        self.changed: Callable[[], None] = lambda: None
+        """Told when there are other keys."""
 
     def take(self, keys: tuple[bytes, ...]) -> None:
         """Accept these keys, and no others any more."""
         if keys != self.now.keys:
             self.now = Keys.of(keys)
+            self.changed()
+
+    def derived(self, derive: Callable[[bytes], bytes]) -> Keyring:
+        """What ``derive`` makes of each key; it follows when these change. There is one of each ring."""
+        ring = Keyring(tuple(map(derive, self.now.keys)))
+        ring.look = self._look_now
+        self.changed = lambda: ring.take(tuple(map(derive, self.now.keys)))
+        return ring
+
+    def _look_now(self) -> None:
+        self.look()
 
     def frozen(self) -> Keyring:
         """The keys of this moment, which stay."""
@@ -416,7 +429,11 @@ class LinkOpener:
 
         def opening_aead(key_id: bytes, generation: int) -> Aead:
             if bound is not None and keyring.now.find(key_id) is None:
-                return Aead(bound(key_id, generation))
+                try:
+                    return Aead(bound(key_id, generation))
+                except WireError as error:
+                    if error.reason != "UNKNOWN_KEY":
+                        raise
             return keyring.opening_aead(key_id, source, target, generation, target_life)
 
         # A handful of generations and keys are in use at a time; forged ones must not fill memory.

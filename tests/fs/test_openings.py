@@ -168,6 +168,18 @@ def test_envelopes_that_name_keys_nobody_has_cost_no_memory(bound: BoundLane) ->
     assert len(reader.openings._fingerprints) == 1
 
 
+def test_whose_a_link_in_use_is_stays_known_however_many_are_opened(bound: BoundLane) -> None:
+    names = [bound.write(b"one", generation=generation) for generation in range(1, 81)]
+    key_ids = [bytes.fromhex(name.partition("-")[2].removesuffix(".opening")) for name in names]
+    openings = bound.reader().openings
+    assert openings is not None
+    for generation, key_id in enumerate(key_ids, start=1):
+        openings.key(key_id, generation)
+        assert openings.fingerprint(key_ids[0]) == SENDER.fingerprint
+    assert len(openings._fingerprints) == 64
+    assert openings.fingerprint(key_ids[1]) == ""
+
+
 def _of_key(envelope: bytes, key_id: bytes) -> bytes:
     return envelope[:64] + key_id + envelope[72:]
 

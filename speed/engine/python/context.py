@@ -348,10 +348,8 @@ class Context:
 
     @property
     def resting_keyring(self) -> Keyring:
-        """The keys of now for what waits in files of this node: with an identity, nobody else has them (I-9)."""
-        if self.peers is None:
-            return self.keyring
-        return Keyring(tuple(map(self.peers.identity.resting_key, self.keyring.now.keys)))
+        """For what waits in files of this node: with an identity, nobody else has these keys (I-9)."""
+        return self.keyring if self.peers is None else self.keyring.derived(self.peers.identity.resting_key)
 
     @property
     def fingerprint(self) -> str:

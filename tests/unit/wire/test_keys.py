@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -86,3 +87,22 @@ def test_the_mac_keys_of_a_lane_are_as_many_as_the_keys_of_the_ring() -> None:
     keys = ring.lane_keys(b"s" * 16, b"t" * 16)
     assert len(keys) == 2
     assert list(keys) == [keys[0], keys[1]]
+
+
+def test_a_ring_that_is_derived_follows_the_keys_of_the_first() -> None:
+    first, second = bytes(32), bytes([1]) * 32
+    ring = Keyring((first,))
+    resting = ring.derived(lambda key: sha256(key).digest())
+    assert resting.now.keys == (sha256(first).digest(),)
+    ring.take((second, first))
+    assert resting.now.keys == (sha256(second).digest(), sha256(first).digest())
+    ring.take((second,))
+    assert resting.now.keys == (sha256(second).digest(),)
+
+
+def test_a_derived_ring_that_lacks_a_key_looks_for_new_ones() -> None:
+    ring = Keyring((bytes(32),))
+    resting = ring.derived(lambda key: sha256(key).digest())
+    new = bytes([2]) * 32
+    ring.look = lambda: ring.take((new,))
+    assert resting.find(key_id_of(sha256(new).digest())) == sha256(new).digest()
