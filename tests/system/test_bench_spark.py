@@ -71,7 +71,7 @@ def test_an_unknown_part_is_named_with_those_that_exist() -> None:
     command = [sys.executable, str(BENCH / "spark.py"), "--only", "pigeons"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert "unknown: pigeons; there are enrich, shapes, first, executors, streams, memory" in done.stderr
+    assert "unknown: pigeons; there are enrich, shapes, first, executors, flat, streams, memory" in done.stderr
 
 
 def test_a_part_that_fails_is_told_and_the_others_are_measured(figures: Any, monkeypatch: pytest.MonkeyPatch) -> None:
