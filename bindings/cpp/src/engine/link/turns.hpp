@@ -19,7 +19,7 @@ class Turns {
     const MutexLock guard(lock_);
     const auto last = last_.find(family);
     if (last == last_.end()) return;
-    std::ranges::rotate(able, std::ranges::upper_bound(able, last->second));
+    std::rotate(able.begin(), std::ranges::upper_bound(able, last->second), able.end());
   }
 
   void took(const std::string& family, const std::string& name) {
