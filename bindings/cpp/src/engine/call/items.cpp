@@ -11,7 +11,7 @@ namespace speed::engine {
 
 namespace {
 
-constexpr Seconds look_period(0.1);  // how long a wait goes on before interruptions are looked at
+constexpr Seconds wait_slice(0.1);  // how long a wait goes on before interruptions are looked at
 constexpr std::size_t max_item_bytes = wire::limits::max_payload_bytes - wire::limits::max_head_bytes;
 
 }  // namespace
@@ -53,7 +53,7 @@ bool ItemWriter::wait_for_begin() { return reserve(0); }
 bool ItemWriter::reserve(std::uint64_t bytes) {
   while (true) {
     check();
-    const StreamChannel::Reserved reserved = channel_.reserve(bytes, look_period);
+    const StreamChannel::Reserved reserved = channel_.reserve(bytes, wait_slice);
     if (reserved != StreamChannel::Reserved::nothing) return reserved == StreamChannel::Reserved::credit;
     look_for_interruption();
   }
