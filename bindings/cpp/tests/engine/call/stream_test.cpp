@@ -81,7 +81,7 @@ TEST_F(StreamTest, items_come_in_order_and_then_the_result) {
 }
 
 TEST_F(StreamTest, a_small_window_in_items_or_bytes_is_enough) {
-  for (const std::uint64_t window : {1, 3}) {
+  for (const std::uint64_t window : {std::uint64_t{1}, std::uint64_t{3}}) {
     StreamOptions by_items, by_bytes;
     by_items.window_items = by_bytes.window_bytes = window;
     for (const StreamOptions& options : {by_items, by_bytes}) {
