@@ -46,7 +46,9 @@ TEST_F(FamilyTest, what_has_one_key_goes_to_one_member_while_it_is_there) {
   for (int number = 0; number < 3; ++number) member(number);
   const std::string first = quote({.key = "alice"});
   for (int call = 0; call < 5; ++call) EXPECT_EQ(quote({.key = "alice"}), first);
-  EXPECT_EQ(shop_.submit("pricing.*", "quote", Map(), {.key = "alice"}).get().as<std::string>(), first);
+  CallOptions keyed;
+  keyed.key = "alice";
+  EXPECT_EQ(shop_.submit("pricing.*", "quote", {}, keyed).get().as<std::string>(), first);
   members_.erase(first);
   EXPECT_NE(quote({.key = "alice"}), first);
 }
