@@ -21,6 +21,10 @@ class InterceptorTest : public testing::Test {
     const std::lock_guard guard(lock_);
     seen_.push_back(what);
   }
+  std::vector<std::string> seen() {
+    const std::lock_guard guard(lock_);
+    return seen_;
+  }
 
   TestRoot root_;
   Node bank_{"bank", root_.options({"shop"})};
@@ -38,8 +42,8 @@ TEST_F(InterceptorTest, those_of_services_run_around_each_one_the_first_outermos
   }
   serve();
   EXPECT_EQ(shop_.call("bank", "echo", {{"data", 1}}).as<int>(), 1);
-  EXPECT_EQ(seen_, (std::vector<std::string>{"outer before echo of shop", "inner before echo of shop", "inner behind",
-                                             "outer behind"}));
+  EXPECT_EQ(seen(), (std::vector<std::string>{"outer before echo of shop", "inner before echo of shop", "inner behind",
+                                              "outer behind"}));
 }
 
 TEST_F(InterceptorTest, one_of_services_changes_refuses_answers_and_hears_of_errors) {
@@ -62,7 +66,7 @@ TEST_F(InterceptorTest, one_of_services_changes_refuses_answers_and_hears_of_err
   EXPECT_EQ(shop_.call("bank", "echo", {{"data", "answer"}}).as<std::string>(), "mine");
   EXPECT_THROW(shop_.call("bank", "echo", {{"data", "refuse"}}), ApplicationError);
   EXPECT_THROW(shop_.call("bank", "fail"), ApplicationError);
-  EXPECT_EQ(seen_, std::vector<std::string>{"SOLD_OUT"});
+  EXPECT_EQ(seen(), std::vector<std::string>{"SOLD_OUT"});
 }
 
 TEST_F(InterceptorTest, those_of_services_come_before_the_first_service) {
@@ -87,7 +91,7 @@ TEST_F(InterceptorTest, a_service_that_streams_passes_them_from_its_first_item_t
   });
   Stream stream = shop_.stream("bank", "rows");
   stream.result();
-  EXPECT_EQ(seen_, (std::vector<std::string>{"before", "row", "behind"}));
+  EXPECT_EQ(seen(), (std::vector<std::string>{"before", "row", "behind"}));
 }
 
 TEST_F(InterceptorTest, those_of_calls_run_around_call_submit_and_handlers_alike) {
