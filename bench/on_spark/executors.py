@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,6 +165,7 @@ def _tenth(spark: SparkSession) -> int:
 def executor() -> psutil.Process:
     """The process of the one executor."""
     for process in psutil.Process().children(recursive=True):
-        if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in process.cmdline():
-            return process
+        with suppress(psutil.Error):  # it ended
+            if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in process.cmdline():
+                return process
     raise RuntimeError("no executor runs")
