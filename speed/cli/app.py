@@ -18,7 +18,7 @@ Commands = dict[str, tuple[str, str]]
 
 SECTIONS: dict[str, Commands] = {
     "Nodes and calls": {
-        "status": ("speed.cli.doctor:status_command", "Show what is wrong here, and what to do."),
+        "status": ("speed.cli.figures:status_command", "Show what is wrong here, and what to do."),
         "nodes": ("speed.cli.directory:nodes_command", "List live nodes."),
         "services": ("speed.cli.directory:services_command", "List the services of a node that you may call."),
         "stats": ("speed.cli.figures:stats_command", "Show the counters of a node."),
@@ -48,10 +48,10 @@ SECTIONS: dict[str, Commands] = {
 }
 ROOT: Commands = {
     "init": ("speed.cli.keys:init_command", "Prepare a root: the directory, its registry and a key."),
-    "doctor": ("speed.cli.doctor:doctor_command", "Examine a root and this machine."),
+    "doctor": ("speed.cli.root:doctor_command", "Examine a root and this machine."),
     "backup": ("speed.cli.backup:backup_command", "Copy a root while its nodes run."),
-    "gc": ("speed.cli.gc:gc_command", "Remove what dead nodes left behind."),
-    "purge": ("speed.cli.gc:purge_command", "Remove all that is left of one node that is not alive."),
+    "gc": ("speed.cli.root:gc_command", "Remove what dead nodes left behind."),
+    "purge": ("speed.cli.root:purge_command", "Remove all that is left of one node that is not alive."),
 }
 MESSAGE: Commands = {
     "keys": ("speed.cli.messages:message_keys_command", "Make and rotate keys that sign and encrypt messages."),

@@ -12,9 +12,10 @@ from typing import BinaryIO
 
 import click
 
-from speed.cli.options import Settings, bytes_text, common_options, echo, print_rows, print_value
+from speed.cli.options import Settings, common_options, echo, print_rows, print_value
 from speed.errors import ConfigurationError, StorageError
 from speed.fs.lane_files import MAX_SEGMENT_BYTES
+from speed.observe import bytes_text
 from speed.wire import names
 from speed.wire.cursor import FENCE_BYTES, MAX_CURSOR_BYTES, MAX_DELIVERIES_BYTES
 

@@ -17,8 +17,9 @@ from typing import Any
 import click
 
 from speed import Node
-from speed.cli.options import Settings, bytes_text, common_options, print_rows, print_value, seconds_text
+from speed.cli.options import Settings, common_options, print_rows, print_value
 from speed.errors import ConfigurationError
+from speed.observe import bytes_text, seconds_text
 
 # The other process of ``speed bench``: echoes, counts messages, and ends with its standard input.
 

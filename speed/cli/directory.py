@@ -16,7 +16,6 @@ from speed.cli.options import (
     SECONDS,
     Settings,
     answer_of,
-    bytes_text,
     columns_that_fit,
     common_options,
     complete_node,
@@ -28,11 +27,11 @@ from speed.cli.options import (
     print_value,
     registry_of,
     schemas_option,
-    seconds_text,
     shown_payload,
     table_of,
 )
 from speed.errors import WireError
+from speed.observe import bytes_text, seconds_text
 from speed.wire.identities import fingerprint_in
 from speed.wire.names import GATEWAY, is_node_name
 
@@ -54,7 +53,7 @@ _NO_KEYS: Mapping[str, tuple[str, ...]] = {}
 @common_options
 def nodes_command(settings: Settings, fabric: str | None, watch: bool) -> None:
     """List live nodes. Reads the registry; takes no part in it."""
-    from speed.cli.keys import holders
+    from speed.observe.holders import holders
 
     registry = settings.registry()
     if watch:

@@ -1,39 +1,38 @@
-"""What nodes do, in figures: ``speed stats``, ``top``, ``metrics`` and ``ping``."""
+"""What nodes do, in figures, and what is wrong: ``speed status``, ``stats``, ``top``, ``metrics`` and ``ping``."""
 
 from __future__ import annotations
 
-import os
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from speed import Node
-from speed.cli.options import (
-    SECONDS,
-    Settings,
-    answer_of,
-    complete_node,
-    echo,
-    echo_json,
-    node_options,
-    print_rows,
-    print_value,
-    seconds_text,
-)
-from speed.core.access import granted
-from speed.core.scheduler import TIME_BOUNDS_SECONDS, TIMES, time_quantile
-from speed.errors import ConfigurationError, SpeedError, StorageError
-from speed.fs.open import unlink_quietly
-from speed.wire.text import harmless
+from speed.cli.options import SECONDS, Settings, echo, node_options, print_rows, print_value
 
 if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+    pass
+
+import sys
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from speed import Node
+from speed.cli.options import (
+    answer_of,
+    complete_node,
+    echo_json,
+)
+from speed.core.scheduler import TIME_BOUNDS_SECONDS, time_quantile
+from speed.observe import seconds_text
+from speed.observe.figures import SORTED_BY, Answers, ServiceLoad, ask_all, loads
+from speed.observe.metrics import metrics_text, write_textfile
+from speed.observe.root import examine
+from speed.observe.troubles import troubles
+
+if TYPE_CHECKING:
+    pass
 
 
 # ``speed stats`` and ``speed ping``: one node.
@@ -105,112 +104,21 @@ def ping_command(settings: Settings, node: str, count: int, timeout: float) -> N
         print_value({"node": node, "seconds": times, "min": min(times), "max": max(times)}, True)
 
 
-# What all nodes answer that allow this command.
-
-MAX_AT_ONCE = 16
-Answers = dict[str, dict[str, Any] | None]
-"""What nodes answered, by name; None of one that did not."""
-
-
-def ask_all(node: Node, timeout: float) -> Answers:
-    """The counters of all nodes that allow ``node``; asked side by side, so that one that hangs holds up none."""
-    names = sorted(entry.name for entry in node.nodes() if entry.name != node.name and granted(entry, node.name))
-
-    def ask(name: str) -> dict[str, Any] | None:
-        try:
-            return node.stats(name, timeout=timeout)
-        except SpeedError:
-            return None
-
-    with ThreadPoolExecutor(MAX_AT_ONCE, "speed-ask") as asking:
-        return dict(zip(names, asking.map(ask, names), strict=True))
-
-
 # ``speed top``: what they did in the last seconds.
 
 TOP_COLUMNS = ("service", "calls/s", "errors", "ran p50", "ran p99", "waited p99", "timed out", "at work", "queued")
 
 
-class ServiceLoad(NamedTuple):
-    """What one service did between two looks, and what its node has at work and in its queue now."""
-
-    node: str
-    service: str
-    calls_per_second: float
-    error_share: float
-    timed_out: int
-    run_times: Sequence[int]
-    queue_times: Sequence[int]
-    at_work: int
-    queued: int
-
-    def row(self) -> list[str]:
-        return [
-            f"{self.node} {self.service}",
-            f"{self.calls_per_second:,.1f}",
-            f"{self.error_share:.0%}" if self.error_share else "",
-            *_times_texts(self.run_times, self.queue_times),
-            str(self.timed_out or ""),
-            str(self.at_work),
-            str(self.queued),
-        ]
-
-    def described(self) -> dict[str, Any]:
-        """As ``--json`` prints it; times in seconds, None where nothing was counted."""
-        return {
-            "node": self.node,
-            "service": self.service,
-            "callsPerSecond": self.calls_per_second,
-            "errorShare": self.error_share,
-            "timedOut": self.timed_out,
-            "runP50Seconds": _quantile(self.run_times, 0.5),
-            "runP99Seconds": _quantile(self.run_times, 0.99),
-            "waitedP99Seconds": _quantile(self.queue_times, 0.99),
-            "runningRequests": self.at_work,
-            "queuedRequests": self.queued,
-        }
-
-
-def _quantile(counts: Sequence[int], share: float) -> float | None:
-    return min(time_quantile(counts, share), TIME_BOUNDS_SECONDS[-1]) if any(counts) else None
-
-
-SORTED_BY: dict[str, Callable[[ServiceLoad], float]] = {
-    "calls": lambda load: load.calls_per_second,
-    "errors": lambda load: load.error_share,
-    "p99": lambda load: time_quantile(load.run_times, 0.99),
-    "waited": lambda load: time_quantile(load.queue_times, 0.99),
-    "queue": lambda load: load.queued,
-}
-
-
-def loads(before: Answers, now: Answers, seconds: float) -> Iterator[ServiceLoad]:
-    """What each service did in these seconds. A node that was started anew meanwhile counts from its start."""
-    for node, answer in now.items():
-        if answer is None:
-            continue
-        earlier = (before.get(node) or {}).get("services", {})
-        for service, row in answer.get("services", {}).items():
-            past = earlier.get(service, {})
-            if row["numRequests"] < past.get("numRequests", 0):
-                past = {}
-            calls = row["numRequests"] - past.get("numRequests", 0)
-            errors = row["numErrors"] - past.get("numErrors", 0)
-            yield ServiceLoad(
-                node,
-                service,
-                calls / seconds,
-                max(0, errors) / calls if calls else 0.0,
-                max(0, row.get("numTimedOut", 0) - past.get("numTimedOut", 0)),
-                _counted_since(past.get("runTimes"), row.get("runTimes")),
-                _counted_since(past.get("queueTimes"), row.get("queueTimes")),
-                answer.get("runningRequests", 0),
-                answer.get("queuedRequests", 0),
-            )
-
-
-def _counted_since(past: Sequence[int] | None, now: Sequence[int] | None) -> Sequence[int]:
-    return [max(0, two - one) for one, two in zip(past or [0] * TIMES, now or (), strict=False)]
+def _load_row(load: ServiceLoad) -> list[str]:
+    return [
+        f"{load.node} {load.service}",
+        f"{load.calls_per_second:,.1f}",
+        f"{load.error_share:.0%}" if load.error_share else "",
+        *_times_texts(load.run_times, load.queue_times),
+        str(load.timed_out or ""),
+        str(load.at_work),
+        str(load.queued),
+    ]
 
 
 @click.command("top")
@@ -253,119 +161,7 @@ def _show(settings: Settings, found: list[ServiceLoad], own: Node, once: bool) -
         return
     if sys.stdout.isatty() and not once:
         click.clear()
-    print_rows(TOP_COLUMNS, [one.row() for one in found], empty=f"No service that allows {own.name} did anything.")
-
-
-# ``speed metrics``: the same for Prometheus, as OpenMetrics text.
-
-MAX_NAMES = 500
-"""Of one kind from one node: who answers chooses them, and how many there are."""
-_GAUGES = {
-    "pendingCalls": ("speed_pending_calls", "Calls of this node that wait for an answer."),
-    "queuedRequests": ("speed_queued_requests", "Calls of other nodes that wait for a worker."),
-    "runningRequests": ("speed_running_requests", "Calls of other nodes that run."),
-    "queuedMessages": ("speed_queued_messages", "Messages that nobody handles yet."),
-    "workers": ("speed_workers", "How many services run at once."),
-    "lanes": ("speed_lanes", "Senders whose files are open."),
-    "uptimeSeconds": ("speed_uptime_seconds", "Seconds since the node started."),
-}
-_COUNTERS = {
-    "numRequests": ("speed_service_requests", "Calls of a service that began."),
-    "numErrors": ("speed_service_errors", "Calls of a service that were answered with an error."),
-    "numTimedOut": ("speed_service_timed_out", "Calls of a service whose deadline passed."),
-}
-_HISTOGRAMS = {
-    "runTimes": ("speed_service_run_seconds", "How long calls of a service ran."),
-    "queueTimes": ("speed_service_queue_seconds", "How long calls of a service waited for a worker."),
-}
-
-
-_REFUSALS = (
-    ("refusedSenders", "speed_refused_senders", "What a node refused for lack of a grant, by who sent it."),
-    ("refusedBy", "speed_refused_by", "What a node did not write since a peer does not allow it."),
-)
-
-
-class NodeMetrics:
-    """Answers of nodes as metrics; a collector of ``prometheus_client``."""
-
-    def __init__(self, answers: Answers) -> None:
-        self._answers = {name: answer for name, answer in answers.items() if answer is not None}
-        self._up = {name: answer is not None for name, answer in answers.items()}
-
-    def collect(self) -> Iterator[Metric]:
-        """Families of metrics, each with its samples."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        up = GaugeMetricFamily("speed_up", "Whether a node that allows this command answered.", labels=["node"])
-        for node, answered in self._up.items():
-            up.add_metric([node], float(answered))
-        yield up
-        for key, (name, text) in _GAUGES.items():
-            gauge = GaugeMetricFamily(name, text, labels=["node"])
-            for node, answer in self._answers.items():
-                if key in answer:
-                    gauge.add_metric([node], answer[key])
-            yield gauge
-        for key, name, text in _REFUSALS:
-            refusals = CounterMetricFamily(name, text, labels=["node", "peer"])
-            for node, answer in self._answers.items():
-                for peer, number in _some(answer.get(key, {})):
-                    refusals.add_metric([node, harmless(peer)], number)
-            yield refusals
-        events = CounterMetricFamily("speed_events", "What a node counts, by its name.", labels=["node", "event"])
-        for node, answer in self._answers.items():
-            for event, number in _some(answer["counters"]):
-                events.add_metric([node, harmless(event)], number)
-        yield events
-        yield from self._of_services()
-
-    def _of_services(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
-
-        for key, (name, text) in _COUNTERS.items():
-            counter = CounterMetricFamily(name, text, labels=["node", "service"])
-            for labels, row in self._rows():
-                if key in row:
-                    counter.add_metric(labels, row[key])
-            yield counter
-        for key, (name, text) in _HISTOGRAMS.items():
-            histogram = HistogramMetricFamily(name, text, labels=["node", "service"])
-            for labels, row in self._rows():
-                if row.get(key):
-                    total = row["processingSeconds"] if key == "runTimes" else None
-                    histogram.add_metric(labels, list(_buckets(row[key])), total)
-            yield histogram
-
-    def _rows(self) -> Iterator[tuple[list[str], dict[str, Any]]]:
-        for node, answer in self._answers.items():
-            for service, row in _some(answer["services"]):
-                yield [node, harmless(service)], row
-
-
-def _some(named: dict[str, Any]) -> Iterable[tuple[str, Any]]:
-    return sorted(named.items())[:MAX_NAMES]
-
-
-def _buckets(counts: Sequence[int]) -> Iterator[tuple[str, float]]:
-    """As Prometheus counts: each with all that are shorter."""
-    seen = 0
-    for place, number in enumerate(counts):
-        seen += number
-        yield (str(TIME_BOUNDS_SECONDS[place]) if place < len(TIME_BOUNDS_SECONDS) else "+Inf"), seen
-
-
-def metrics_text(answers: Answers) -> str:
-    """OpenMetrics of what nodes answered. Raises ConfigurationError without ``prometheus-client``."""
-    try:
-        from prometheus_client import CollectorRegistry
-        from prometheus_client.openmetrics.exposition import generate_latest
-    except ImportError:
-        raise ConfigurationError("metrics need prometheus-client: pip install 'speed-ipc[metrics]'") from None
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(NodeMetrics(answers))
-    text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
-    return text.decode()
+    print_rows(TOP_COLUMNS, [_load_row(one) for one in found], empty=f"No service that allows {own.name} did anything.")
 
 
 @click.command("metrics")
@@ -386,26 +182,42 @@ def metrics_command(settings: Settings, textfile: str | None, interval: float | 
                 sys.stdout.write(text)
                 sys.stdout.flush()
             else:
-                _write_textfile(textfile, text)
+                write_textfile(textfile, text)
             if interval is None:
                 return
             time.sleep(interval)
 
 
-def _write_textfile(path: str, text: str) -> None:
-    """All of it or nothing, for everybody to read: node_exporter runs as another user."""
-    directory, name = os.path.split(os.path.abspath(path))
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=directory, prefix=f".{name}-", encoding="utf-8", delete=False
-        ) as file:
-            try:
-                os.fchmod(file.fileno(), 0o644)
-                file.write(text)
-                file.flush()
-                os.replace(file.name, path)
-            except BaseException:
-                unlink_quietly(file.name)
-                raise
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}") from None
+# ``speed status``: what is wrong, in one screen.
+
+
+@click.command("status")
+@click.option("--interval", type=SECONDS, default=1.0, show_default=True, help="Seconds between two looks at nodes.")
+@node_options
+def status_command(settings: Settings, interval: float) -> int:
+    """Show what is wrong here, the worst first, and what to do about it.
+
+    Looks at the root, at nodes, topics and bridges that allow this command, and at what they did between two looks.
+    Ends with status 8 when nodes cannot write or read here, with 1 when anything is wrong. `speedd status` tells of
+    speedd's processes.
+    """
+    findings = [one for one in examine(settings.root, settings.key) if one.state != "ok"]
+    nodes: Answers = {}
+    if not any(one.check in ("root", "key") and one.state == "broken" for one in findings):
+        with settings.node() as own:
+            before = ask_all(own, interval)
+            time.sleep(interval)
+            nodes = ask_all(own, interval)
+            findings += troubles(own, before, nodes)
+    findings.sort(key=lambda one: one.state != "broken")
+    if settings.as_json:
+        print_value({"healthy": not findings, "nodes": len(nodes), "troubles": [asdict(one) for one in findings]}, True)
+    else:
+        for one in findings:
+            echo(f"{'!' if one.state == 'broken' else '-'} {one.check}: {one.found}")
+            if one.todo:
+                echo(f"    {one.todo}")
+        answered = sum(answer is not None for answer in nodes.values())
+        shown = "1 trouble" if len(findings) == 1 else f"{len(findings) or 'no'} troubles"
+        echo(f"{settings.root}: {shown}, {answered} of {len(nodes)} nodes answer")
+    return 8 if any(one.code for one in findings) else int(bool(findings))

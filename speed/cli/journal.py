@@ -18,7 +18,6 @@ import click
 from speed.cli.options import (
     Settings,
     as_json,
-    bytes_text,
     common_options,
     echo,
     echo_json,
@@ -28,6 +27,7 @@ from speed.cli.options import (
     shown_payload,
 )
 from speed.errors import JournalDamagedError, JournalError, JournalExpiredError, JournalTakenError
+from speed.observe import bytes_text
 from speed.wire.names import child_path, matches
 
 if TYPE_CHECKING:

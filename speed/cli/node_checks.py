@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from speed.cli.storage import Finding
 from speed.core.lane import ByteWindow, Damage, LaneDecoder, Opened
 from speed.errors import (
     AccessDeniedError,
@@ -31,6 +30,7 @@ from speed.fs.open import open_directory
 from speed.fs.slots import read_at
 from speed.fs.sweep import is_ephemeral
 from speed.message.options import PublishOptions
+from speed.observe import Finding
 from speed.wire import names
 from speed.wire.cursor import SlotHead
 from speed.wire.entry import Entry, decode_entry, entry_mac, is_capacity

@@ -169,27 +169,6 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str =
     return table
 
 
-def seconds_text(seconds: float) -> str:
-    """A span of time for people, e.g. ``47 µs``, ``3.2 s``, ``2 h 05 min``."""
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} µs"
-    if seconds < 1:
-        return f"{seconds * 1e3:.1f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes = int(seconds // 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def bytes_text(size: float) -> str:
-    """A size for people, e.g. ``1.5 MiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
-
-
 # What may be shown of a payload: personal data is masked, what cannot be read here is named (M-28).
 
 schemas_option = click.option(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from speed.cli.storage import topics
 from speed.errors import JournalError
+from speed.observe.storage import topics
 from speed.topics.backend import Recorded
 from speed.topics.storage import DamagedMessagesError
 from speed.topics.subscription import SubscriptionError

@@ -34,7 +34,7 @@ def refuse(*arguments, **options):
     raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 os.mkfifo = refuse
 import speed
-from speed.cli.doctor import examine
+from speed.observe.root import examine
 from speed.cli.options import Settings
 
 root = sys.argv[1]
@@ -44,7 +44,7 @@ with (
 ):
     billing.register("double", lambda x: 2 * x)
     print(analytics.call("billing", "double", {"x": 21}))
-    for finding in examine(Settings(root, f"{root}/speed.key", True)):
+    for finding in examine(root, f"{root}/speed.key"):
         if finding.check == "wake-up":
             print(finding.state, finding.found)
 """

@@ -14,11 +14,11 @@ import pytest
 import speed
 from speed.cli.node_checks import examine_node
 from speed.cli.options import Settings
-from speed.cli.storage import Finding
 from speed.fs import claim
 from speed.fs.identity import identity
 from speed.fs.keyfile import load_key_file
 from speed.fs.lane_files import LaneFiles
+from speed.observe import Finding
 from speed.wire import names
 from speed.wire.cursor import Cursor, SlotHead, encode_cursor
 from speed.wire.entry import Entry, encode_entry, entry_mac

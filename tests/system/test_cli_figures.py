@@ -14,8 +14,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import speed
-from speed.cli.figures import MAX_NAMES, loads, metrics_text
 from speed.core.scheduler import TIMES
+from speed.observe.figures import loads
+from speed.observe.metrics import MAX_NAMES, metrics_text
 from tests.system.commands import PATIENCE, Command
 
 pytestmark = pytest.mark.system

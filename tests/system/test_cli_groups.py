@@ -13,10 +13,10 @@ from pathlib import Path
 import filelock  # noqa: F401 - likewise
 import pytest
 
-from speed.cli.doctor import examine
 from speed.cli.options import Settings
 from speed.fs.identity import try_lock
 from speed.fs.keyfile import load_key_file
+from speed.observe.root import examine
 from tests.fs.test_root_and_keyfile import NOBODY, as_nobody
 from tests.system.commands import Command
 from tests.system.confined import IS_ROOT
@@ -92,7 +92,7 @@ def test_doctor_tells_who_is_no_member(shared: Path) -> None:
     settings = Settings(str(shared), str(shared / "speed.key"), False, None)
 
     def look() -> None:
-        assert any("no member" in one.found and one.state == "broken" for one in examine(settings))
+        assert any("no member" in one.found and one.state == "broken" for one in examine(settings.root, settings.key))
 
     as_nobody(look)
 

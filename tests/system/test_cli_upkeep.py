@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import speed
-from speed.cli.gc import find_leftovers, remove_leftover
 from speed.fs.keyfile import load_key_file
 from speed.fs.registration import hold
 from speed.fs.registry import Registry
+from speed.observe.leftovers import find_leftovers, remove_leftover
 from speed.wire import names
 from speed.wire.limits import RECONSTRUCTION_SECONDS
 from tests.interop.harness import pause

@@ -10,9 +10,9 @@ import select
 import shutil
 import sys
 
-from speed.cli.gc import find_leftovers, remove_leftover
 from speed.fs.keyfile import load_key_file
 from speed.fs.registry import Registry
+from speed.observe.leftovers import find_leftovers, remove_leftover
 from speed.wire import names
 
 

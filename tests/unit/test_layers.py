@@ -1,8 +1,8 @@
 """The shape of the source tree: which layer may import which, and what keeps modules readable.
 
 The layers, from the bottom: errors, wire, segment, core, fs, message, engine, node, the public face ``speed``, journal,
-topics, pulsar, backends, bridges, hosts, gateway, and spark, daemon, cli. A module may import its own layer and those
-below, and no files import each other in a circle. `scripts/shape` prints the figures.
+topics, pulsar, backends, bridges, hosts, observe, gateway, and spark, daemon, cli. A module may import its own layer
+and those below, and no files import each other in a circle. `scripts/shape` prints the figures.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ LAYERS = (
     "messages",
     "bridges",
     "hosts",
+    "observe",
     "gateway",
     "application",
 )
@@ -69,8 +70,8 @@ PATH_LAYERS = frozenset({"core", "fs", "engine", "journal"})
 Check = Callable[[Path, Path], list[str]]
 MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 80
-MAX_FILES = 226
-MAX_SMALL_FILES = 25
+MAX_FILES = 250
+MAX_SMALL_FILES = 26
 MIN_MEDIAN_LINES = 250
 MAX_NAMES_BORNE_TWICE = 10
 

@@ -21,15 +21,14 @@ from speed.cli.keys import rotated
 from speed.cli.options import (
     answer_of,
     as_json,
-    bytes_text,
     columns_that_fit,
     parse_arguments,
     print_value,
-    seconds_text,
     show_what_can_be_shown,
     span,
 )
 from speed.errors import KeyFileError, SpeedError, WireError, exit_status
+from speed.observe import bytes_text, seconds_text
 
 
 def test_values_that_are_json_are_taken_as_json_and_others_as_text() -> None:

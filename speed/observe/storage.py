@@ -1,17 +1,14 @@
-"""What ``speed root doctor`` finds in a root's files, durable topics included. Nothing here needs to write."""
+"""What is wrong with a root's files, durable topics included. Nothing here needs to write."""
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from speed.cli.options import bytes_text
 from speed.errors import JournalError, KeyFileError, WireError
 from speed.fs.keyfile import load_key_file
 from speed.fs.open import SHARED_DIRECTORY, is_shared
@@ -19,52 +16,12 @@ from speed.fs.registry import Registry
 from speed.journal import Journal
 from speed.journal.files import JournalLane
 from speed.journal.reader import LaneInfo
+from speed.observe import Finding, bytes_text, refused, unusable
 from speed.topics.storage import TopicState
 from speed.wire import names
 from speed.wire.names import topics_dir
 from speed.wire.seal import Keyring
 from speed.wire.topic import COMPACTED, PRODUCERS, SETTINGS
-
-# What `speed root doctor` says of one thing, and of what the system refuses.
-
-_CURES = {
-    errno.ENOSPC: "make room on its filesystem: remove files, or run `speed root gc`",
-    errno.EDQUOT: "your quota of its filesystem is used up: remove files, or have it raised",
-    errno.EROFS: "mount its filesystem for writing; `dmesg` tells whether an error made it read-only",
-    errno.EACCES: "run as its owner, or give it to this user with chown and chmod",
-    errno.EPERM: "run as its owner, or give it to this user with chown and chmod",
-    errno.EIO: "the disk fails: see `dmesg`, and move the root to another",
-    errno.ESTALE: "mount its filesystem again",
-    errno.EMFILE: "raise the limit of open files: `ulimit -n`",
-    errno.ENFILE: "raise the limit of open files of this machine: `sysctl fs.file-max`",
-}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One result: ``state`` is ok, warning or broken; ``todo`` is empty when there is nothing to do.
-
-    ``code`` is STORAGE for what keeps nodes from writing or reading.
-    """
-
-    check: str
-    state: str
-    found: str
-    todo: str = ""
-    code: str = ""
-
-
-def unusable(check: str, found: str, todo: str) -> Finding:
-    """Nodes cannot write or read."""
-    return Finding(check, "broken", found, todo, "STORAGE")
-
-
-def refused(check: str, error: OSError, path: str) -> Finding:
-    """What the system said, with its cure; ``path`` for errors that name none."""
-    number = error.errno or 0
-    where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path
-    return unusable(check, f"{where}: {os.strerror(number)}", _CURES.get(number, "see `dmesg` of this machine"))
-
 
 LOW_SPACE_BYTES = 256 << 20
 FULL_BYTES = 4096

@@ -1,7 +1,7 @@
-"""``speed root gc`` and ``speed root purge``: what nodes left behind in a root, and which of it nobody needs any more.
+"""What nodes left behind in a root, and which of it nobody needs any more.
 
 A thing is removable only when that is certain: undelivered messages of a node that may come back stay, and so
-does the newest claim of every name. Nothing is removed by looking; ``remove`` looks again before it acts.
+does the newest claim of every name. Nothing is removed by looking; ``remove_leftover`` looks again before it acts.
 """
 
 from __future__ import annotations
@@ -12,12 +12,8 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import click
-
-from speed.cli.options import Settings, bytes_text, common_options, echo, print_rows, print_value, span
-from speed.core.access import Verdict
 from speed.errors import NameTakenError, StorageError
 from speed.fs.lane_files import LaneFiles
 from speed.fs.registration import hold
@@ -25,8 +21,6 @@ from speed.fs.registry import Registry
 from speed.fs.sweep import Leftovers, forget, has_lanes, is_forgettable
 from speed.wire import names
 from speed.wire.limits import RECONSTRUCTION_SECONDS, TEMPORARY_SECONDS
-
-# What nodes left behind in a root, and which of it nobody can need any more.
 
 
 @dataclass(frozen=True)
@@ -92,7 +86,7 @@ def _stale_entry(registry: Registry, name: str) -> Leftover:
 def _old_claims(root: str) -> list[Leftover]:
     """All claims but the newest of each name, which keeps generations growing for ever."""
     newest: dict[str, int] = {}
-    claims = [found for found in map(names.parse_claim, _listed(names.claims_dir(root))) if found]
+    claims = [found for found in map(names.parse_claim, listed(names.claims_dir(root))) if found]
     for name, generation in claims:
         newest[name] = max(generation, newest.get(name, 0))
     old = sorted((name, generation) for name, generation in claims if generation < newest[name])
@@ -119,9 +113,9 @@ def _temporaries(root: str) -> Iterator[Leftover]:
     for name in _node_directories(root):
         inbox = names.inbox_dir(root, name)
         directories += [names.node_dir(root, name), inbox]
-        directories += [names.child_path(inbox, sender) for sender in _listed(inbox)]
+        directories += [names.child_path(inbox, sender) for sender in listed(inbox)]
     for directory in directories:
-        for filename in _listed(directory):
+        for filename in listed(directory):
             if filename.startswith(names.TEMPORARY_PREFIX):
                 path = names.child_path(directory, filename)
                 old = _age(path) > TEMPORARY_SECONDS
@@ -131,7 +125,7 @@ def _temporaries(root: str) -> Iterator[Leftover]:
 
 def _quarantined(root: str, name: str, quarantine_seconds: float) -> Iterator[Leftover]:
     directory = names.quarantine_dir(root, name)
-    for filename in sorted(_listed(directory)):
+    for filename in sorted(listed(directory)):
         path = names.child_path(directory, filename)
         old = _age(path) >= quarantine_seconds
         reason = "it was refused" if old else "it was refused a short while ago"
@@ -141,7 +135,7 @@ def _quarantined(root: str, name: str, quarantine_seconds: float) -> Iterator[Le
 def _dead_node(registry: Registry, name: str, present: set[str], empty: bool) -> Iterator[Leftover]:
     """The lanes and the directory of a node without an entry; ``empty``: nothing else in it must stay."""
     kept = not empty
-    for sender in sorted(_listed(names.inbox_dir(registry.root, name))):
+    for sender in sorted(listed(names.inbox_dir(registry.root, name))):
         if not names.is_node_name(sender):
             continue
         lane = _lane(registry, name, sender, present)
@@ -156,7 +150,7 @@ def _dead_node(registry: Registry, name: str, present: set[str], empty: bool) ->
 
 def _lane(registry: Registry, name: str, sender: str, present: set[str]) -> Leftover:
     path = names.lane_dir(registry.root, name, sender)
-    size = sum(_size(names.child_path(path, filename)) for filename in _listed(path))
+    size = sum(_size(names.child_path(path, filename)) for filename in listed(path))
     if sender in present:
         removable, reason = False, "its sender is alive"
     elif unread := _unread_bytes(registry, name, sender):
@@ -191,7 +185,7 @@ def _remove_lane(registry: Registry, lane: Leftover) -> bool:
     with hold(registry, lane.node), hold(registry, lane.sender):
         if _unread_bytes(registry, lane.node, lane.sender):
             return False
-        for filename in _listed(lane.path):
+        for filename in listed(lane.path):
             _unlink(names.child_path(lane.path, filename))
         os.rmdir(lane.path)
         return True
@@ -202,7 +196,7 @@ def _remove_node_directory(registry: Registry, name: str) -> bool:
     root = registry.root
     with hold(registry, name):
         segments = names.segments_dir(root, name)
-        for filename in _listed(segments):
+        for filename in listed(segments):
             if names.is_segment_file(filename):
                 _unlink(names.child_path(segments, filename))
         for path in (segments, names.inbox_dir(root, name), names.quarantine_dir(root, name)):
@@ -218,10 +212,10 @@ def _node_directories(root: str) -> list[str]:
     """Names with a directory in the root; a journal is nobody's leftover."""
     with os.scandir(root) as entries:
         found = [one.name for one in entries if names.is_node_name(one.name) and one.is_dir(follow_symlinks=False)]
-    return sorted(name for name in found if names.JOURNAL_LOCK not in _listed(names.node_dir(root, name)))
+    return sorted(name for name in found if names.JOURNAL_LOCK not in listed(names.node_dir(root, name)))
 
 
-def _listed(directory: str) -> list[str]:
+def listed(directory: str) -> list[str]:
     try:
         return os.listdir(directory)
     except OSError:
@@ -254,102 +248,12 @@ def _unlink(path: str) -> bool:
     return True
 
 
-@click.command("gc")
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-@click.option(
-    "--quarantine-hours",
-    type=span("hours", 0),
-    default=24.0,
-    show_default=True,
-    help="Keep what was refused for so long.",
-)
-@common_options
-def gc_command(settings: Settings, dry_run: bool, quarantine_hours: float) -> None:
-    """Remove stale entries, old claims, temporary and quarantined files, ephemeral nodes, empty lanes of dead nodes.
-
-    Messages that wait for a node to come back, and all that belongs to a live node, stay.
-    """
-    registry = settings.registry()
-    found = find_leftovers(registry, quarantine_hours * 3600)
-    rows = [(one, "kept" if not one.removable else "would go" if dry_run else "") for one in found]
-    if not dry_run:
-        rows = [(one, state or _remove(registry, one)) for one, state in rows]
-    if settings.as_json:
-        print_value({"dryRun": dry_run, "leftovers": [_described(one, state) for one, state in rows]}, True)
-        return
-    columns = ("", "what", "bytes", "path", "why")
-    table = [(state, one.kind, one.size, one.path, one.reason) for one, state in rows]
-    print_rows(columns, table, empty="Nothing was left behind.")
-    gone = [one for one, state in rows if state in ("removed", "would go")]
-    if gone:
-        verb = "would be removed" if dry_run else "removed"
-        echo(f"{len(gone)} {verb}, {bytes_text(sum(one.size for one in gone))}.")
-
-
-def _remove(registry: Any, leftover: Leftover) -> str:
-    return "removed" if remove_leftover(registry, leftover) else "kept"
-
-
-def _described(leftover: Leftover, state: str) -> dict[str, Any]:
-    return {
-        "kind": leftover.kind,
-        "path": leftover.path,
-        "bytes": leftover.size,
-        "state": state,
-        "reason": leftover.reason,
-    }
-
-
 class LeftFiles(NamedTuple):
     """So many files of one kind."""
 
     what: str
     files: int
     size: int
-
-
-@click.command("purge")
-@click.argument("node")
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@common_options
-def purge_command(settings: Settings, node: str, dry_run: bool, yes: bool) -> None:
-    """Remove all that is left of NODE: messages that wait for it, dead letters, segments, its entry.
-
-    A live node is refused. What NODE sent to others, and its last claim, stay.
-    """
-    registry = settings.registry()
-    _check(registry, node)
-    left = [one for one in left_of(registry, node) if one.files]
-    if not settings.as_json:
-        print_rows(("what", "files", "bytes"), left, empty=f"Nothing is left of {node}.")
-    if left and not dry_run:
-        if not yes:
-            if settings.as_json:
-                raise click.UsageError("with --json nobody is asked: give --yes or --dry-run")
-            click.confirm(f"Remove all of this of {node} for ever?", abort=True, err=True)
-        remove_node(registry, node)
-    _tell(settings, node, left, dry_run)
-
-
-def _tell(settings: Settings, node: str, left: list[LeftFiles], dry_run: bool) -> None:
-    if settings.as_json:
-        print_value({"node": node, "dryRun": dry_run, "left": [one._asdict() for one in left]}, True)
-    elif left:
-        size = bytes_text(sum(one.size for one in left))
-        echo(f"{sum(one.files for one in left)} files {'would be ' * dry_run}removed, {size}.")
-
-
-def _check(registry: Registry, node: str) -> None:
-    names.check_node_name(node)
-    directory = names.node_dir(registry.root, node)
-    if os.path.islink(directory):
-        raise StorageError(f"{directory} cannot be removed: it is a link, which you can remove yourself")
-    if names.JOURNAL_LOCK in _listed(directory):
-        raise click.UsageError(f"{node} is a journal and no node")
-    entry, verdict = registry.verdict(node)
-    if entry is not None and verdict is Verdict.LIVE and not registry.process_gone(entry):
-        raise NameTakenError(f"{node!r} is alive: process {entry.pid} on {entry.host}; stop it before")
 
 
 def left_of(registry: Registry, node: str) -> Iterator[LeftFiles]:

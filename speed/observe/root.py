@@ -1,4 +1,4 @@
-"""``speed root doctor`` and ``speed status``: examine a root, this machine and the nodes here, and say what to do."""
+"""Examines a root and this machine: filesystem, bells, permissions, keys, clock, limits, registry and leftovers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,9 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import click
-
-from speed.cli.figures import Answers, ask_all
-from speed.cli.gc import KINDS, find_leftovers
-from speed.cli.keys import Holder, holders
-from speed.cli.options import SECONDS, Settings, bytes_text, echo, node_options, print_rows, print_value, seconds_text
-from speed.cli.storage import Finding, access, copies, mounted, owned, refused, space, topics, unusable
 from speed.errors import SpeedError, StorageError, WireError
 from speed.fs.claim import floor_of, newest_of_all
 from speed.fs.keyfile import load_key_file
@@ -30,17 +22,19 @@ from speed.wire import names
 from speed.wire.entry import Entry
 
 if TYPE_CHECKING:
-    from speed import Node
+    pass
 
-# The examinations of ``speed root doctor``, one function each.
+from speed.observe import Finding, bytes_text, refused, seconds_text, unusable
+from speed.observe.holders import Holder, holders
+from speed.observe.leftovers import KINDS, find_leftovers
+from speed.observe.storage import access, copies, mounted, owned, space, topics
 
 CLOCK_TOLERANCE_SECONDS = 2.0
 FEW_INSTANCES = 16
 
 
-def examine(settings: Settings) -> list[Finding]:
+def examine(root: str, key_file: str) -> list[Finding]:
     """All findings; what one examination cannot look at is a finding, and the others go on."""
-    root = settings.root
     findings = list(_root(root))
     if any(one.check == "root" and one.state == "broken" for one in findings):
         return findings
@@ -48,13 +42,13 @@ def examine(settings: Settings) -> list[Finding]:
         findings += _seen(check, root, partial(look, root))
     findings += _writing(root, is_known=any(one.code for one in findings))
     findings += _inotify()
-    key = list(_key(settings.key))
+    key = list(_key(key_file))
     findings += key
     if all(one.state != "broken" for one in key):
-        registry = Registry(root, load_key_file(settings.key))
+        registry = Registry(root, load_key_file(key_file))
         for check, see in (("registry", _registry), ("copy", copies), ("leftovers", _leftovers)):
             findings += _seen(check, root, partial(see, registry))
-        findings += _seen("topics", root, partial(topics, root, settings.key))
+        findings += _seen("topics", root, partial(topics, root, key_file))
     return findings
 
 
@@ -268,170 +262,3 @@ def _leftovers(registry: Registry) -> Iterator[Finding]:
             )
     if not found:
         yield Finding("leftovers", "ok", "none")
-
-
-@click.command("doctor")
-@click.option("--node", metavar="NAME", help="Ping, call and examine this node instead; for who writes one.")
-@node_options
-def doctor_command(settings: Settings, node: str | None) -> int:
-    """Examine filesystem, bells, permissions, clock, inotify limits, registry and leftovers.
-
-    With --node: one node's entry, claim, heartbeat, lanes, cursors and quarantine, held to the contract. It is pinged
-    and called, and sent one message of the topic `speed.doctor`, so it must allow this command.
-
-    Ends with status 8 when nodes cannot write or read here, with 1 when something else is broken; warnings alone do
-    not fail.
-    """
-    findings = _findings(settings, node)
-    broken = any(finding.state == "broken" for finding in findings)
-    if settings.as_json:
-        print_value({"healthy": not broken, "findings": [asdict(finding) for finding in findings]}, True)
-    else:
-        rows = [(one.state, one.check, one.found, one.todo) for one in findings]
-        print_rows(("", "check", "found", "what to do"), rows, title=node or settings.root)
-    return 8 if any(finding.code for finding in findings) else int(broken)
-
-
-def _findings(settings: Settings, node: str | None) -> list[Finding]:
-    if node is not None:
-        from speed.cli.node_checks import examine_node
-
-        return examine_node(settings, node)
-
-    return examine(settings)
-
-
-# ``speed status``: what is wrong, in one screen.
-
-STATUS_SECONDS = 3.0
-"""Hosts of topics and bridges may take so long."""
-MANY_MESSAGES = 100
-"""So many that wait for a handler are worth a word."""
-TOPICS, BRIDGES = "speedd.topics", "speedd"
-
-
-@click.command("status")
-@click.option("--interval", type=SECONDS, default=1.0, show_default=True, help="Seconds between two looks at nodes.")
-@node_options
-def status_command(settings: Settings, interval: float) -> int:
-    """Show what is wrong here, the worst first, and what to do about it.
-
-    Looks at the root, at nodes, topics and bridges that allow this command, and at what they did between two looks.
-    Ends with status 8 when nodes cannot write or read here, with 1 when anything is wrong. `speedd status` tells of
-    speedd's processes.
-    """
-    findings = [one for one in examine(settings) if one.state != "ok"]
-    nodes: Answers = {}
-    if not any(one.check in ("root", "key") and one.state == "broken" for one in findings):
-        with settings.node() as own:
-            before = ask_all(own, interval)
-            time.sleep(interval)
-            nodes = ask_all(own, interval)
-            findings += [*_busy(before, nodes), *_hidden(own, nodes), *_topics(own), *_bridges(own)]
-    findings.sort(key=lambda one: one.state != "broken")
-    if settings.as_json:
-        print_value({"healthy": not findings, "nodes": len(nodes), "troubles": [asdict(one) for one in findings]}, True)
-    else:
-        for one in findings:
-            echo(f"{'!' if one.state == 'broken' else '-'} {one.check}: {one.found}")
-            if one.todo:
-                echo(f"    {one.todo}")
-        answered = sum(answer is not None for answer in nodes.values())
-        shown = "1 trouble" if len(findings) == 1 else f"{len(findings) or 'no'} troubles"
-        echo(f"{settings.root}: {shown}, {answered} of {len(nodes)} nodes answer")
-    return 8 if any(one.code for one in findings) else int(bool(findings))
-
-
-def _busy(before: Answers, now: Answers) -> Iterator[Finding]:
-    """What nodes tell of their work."""
-    for node, answer in now.items():
-        if answer is None:
-            todo = f"its process is stopped, hung or very busy: see `speed root doctor --node {node}`, then restart it"
-            yield Finding(node, "broken", "it does not answer, though its lease is held", todo)
-            continue
-        queued, workers = answer.get("queuedRequests", 0), answer.get("workers", 0)
-        if queued and answer.get("runningRequests", 0) >= workers:
-            found = f"all {workers} workers are at work, and {queued} calls wait"
-            yield Finding(node, "warning", found, "see `speed top`; give it more workers, or run more processes")
-        if answer.get("queuedMessages", 0) >= MANY_MESSAGES:
-            found = f"{answer['queuedMessages']} messages wait for its handler"
-            yield Finding(node, "warning", found, "its handler is slow, hangs, or is not there")
-        yield from _since(node, before.get(node) or {}, answer)
-
-
-_EVENTS = {
-    "dead_letters": ("messages were put aside, since they could not be handled", "see `speed dead list {}`"),
-    "payloads_lost": ("large payloads did not arrive as a whole", "their senders were told, and may send again"),
-    "key_files_refused": ("key files were changed and are not sound", "see `speed key status`"),
-}
-
-
-_REFUSALS = (
-    (
-        "refusedSenders",
-        "it refuses what {} sends: that has no grant",
-        "allow {} in it, or in its service; or end who sends",
-    ),
-    ("refusedBy", "{} does not allow it, and it goes on trying", "allow it in {}, or end who tries"),
-)
-
-
-def _since(node: str, before: dict[str, Any], now: dict[str, Any]) -> Iterator[Finding]:
-    """What went wrong between two looks."""
-    past, counters = before.get("counters", {}), now.get("counters", {})
-    for event, (what, todo) in _EVENTS.items():
-        number = counters.get(event, 0) - past.get(event, 0)
-        if number > 0:
-            yield Finding(node, "warning", f"{number} {what}", todo.format(node))
-    for key, what, todo in _REFUSALS:
-        for peer, number in now.get(key, {}).items():
-            if number > before.get(key, {}).get(peer, 0):
-                yield Finding(node, "warning", what.format(peer), todo.format(peer))
-    rows = before.get("services", {})
-    for service, row in now.get("services", {}).items():
-        late = row.get("numTimedOut", 0) - rows.get(service, {}).get("numTimedOut", 0)
-        if late > 0:
-            found = f"{late} calls of {service} were not done in time"
-            yield Finding(node, "warning", found, "see `speed top --sort p99`; allow more time, or more workers")
-
-
-def _hidden(own: Node, seen: Answers) -> Iterator[Finding]:
-    """Nodes that tell this command nothing."""
-    hidden = [entry.name for entry in own.nodes() if entry.name not in seen and entry.name != own.name]
-    if hidden:
-        shown = ", ".join(sorted(hidden)[:FEW_INSTANCES])
-        found = f"{len(hidden)} nodes do not allow this command: {shown}"
-        yield Finding("nodes", "warning", found, f"allow {own.name.rsplit('.', 1)[0]}.* in them, to see how they do")
-
-
-def _listed(own: Node, host: str, service: str) -> Iterable[dict[str, Any]]:
-    """What a host tells, if it is there and tells this command."""
-    try:
-        found = own.call(host, service, timeout=STATUS_SECONDS)
-    except SpeedError:
-        return ()
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else ()
-
-
-def _topics(own: Node) -> Iterator[Finding]:
-    """Subscriptions that nobody reads."""
-    for listed in _listed(own, TOPICS, "topics.list"):
-        name = str(listed.get("topic"))
-        if "broken" in listed:
-            yield Finding(f"topic {name}", "broken", f"cannot be used: {listed['broken']}", "see `speed root doctor`")
-            continue
-        try:
-            described = own.topic(name).describe(timeout=STATUS_SECONDS)
-        except SpeedError:
-            continue
-        for one in described.get("subscriptions", ()):
-            if one.get("backlog") and not one.get("consumers"):
-                found = f"{one['backlog']} messages wait, and nobody consumes them"
-                todo = f"start its consumer, or `speed topic unsubscribe {name} {one['subscription']}`"
-                yield Finding(f"subscription {name} {one['subscription']}", "warning", found, todo)
-
-
-def _bridges(own: Node) -> Iterator[Finding]:
-    for one in _listed(own, BRIDGES, "bridges.list"):
-        if one.get("trouble"):
-            yield Finding(f"bridge {one.get('bridge')}", "broken", str(one["trouble"]), "see `speed bridge list`")

@@ -1,0 +1,102 @@
+"""What nodes answer of their work, and what happened between two such answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from speed import Node
+from speed.core.access import granted
+from speed.core.scheduler import TIME_BOUNDS_SECONDS, TIMES, time_quantile
+from speed.errors import SpeedError
+
+MAX_AT_ONCE = 16
+Answers = dict[str, dict[str, Any] | None]
+"""What nodes answered, by name; None of one that did not."""
+
+
+def ask_all(node: Node, timeout: float) -> Answers:
+    """The counters of all nodes that allow ``node``; asked side by side, so that one that hangs holds up none."""
+    names = sorted(entry.name for entry in node.nodes() if entry.name != node.name and granted(entry, node.name))
+
+    def ask(name: str) -> dict[str, Any] | None:
+        try:
+            return node.stats(name, timeout=timeout)
+        except SpeedError:
+            return None
+
+    with ThreadPoolExecutor(MAX_AT_ONCE, "speed-ask") as asking:
+        return dict(zip(names, asking.map(ask, names), strict=True))
+
+
+class ServiceLoad(NamedTuple):
+    """What one service did between two looks, and what its node has at work and in its queue now."""
+
+    node: str
+    service: str
+    calls_per_second: float
+    error_share: float
+    timed_out: int
+    run_times: Sequence[int]
+    queue_times: Sequence[int]
+    at_work: int
+    queued: int
+
+    def described(self) -> dict[str, Any]:
+        """As ``--json`` prints it; times in seconds, None where nothing was counted."""
+        return {
+            "node": self.node,
+            "service": self.service,
+            "callsPerSecond": self.calls_per_second,
+            "errorShare": self.error_share,
+            "timedOut": self.timed_out,
+            "runP50Seconds": quantile(self.run_times, 0.5),
+            "runP99Seconds": quantile(self.run_times, 0.99),
+            "waitedP99Seconds": quantile(self.queue_times, 0.99),
+            "runningRequests": self.at_work,
+            "queuedRequests": self.queued,
+        }
+
+
+def quantile(counts: Sequence[int], share: float) -> float | None:
+    """Within which time this share ran, in seconds; None where nothing was counted."""
+    return min(time_quantile(counts, share), TIME_BOUNDS_SECONDS[-1]) if any(counts) else None
+
+
+SORTED_BY: dict[str, Callable[[ServiceLoad], float]] = {
+    "calls": lambda load: load.calls_per_second,
+    "errors": lambda load: load.error_share,
+    "p99": lambda load: time_quantile(load.run_times, 0.99),
+    "waited": lambda load: time_quantile(load.queue_times, 0.99),
+    "queue": lambda load: load.queued,
+}
+
+
+def loads(before: Answers, now: Answers, seconds: float) -> Iterator[ServiceLoad]:
+    """What each service did in these seconds. A node that was started anew meanwhile counts from its start."""
+    for node, answer in now.items():
+        if answer is None:
+            continue
+        earlier = (before.get(node) or {}).get("services", {})
+        for service, row in answer.get("services", {}).items():
+            past = earlier.get(service, {})
+            if row["numRequests"] < past.get("numRequests", 0):
+                past = {}
+            calls = row["numRequests"] - past.get("numRequests", 0)
+            errors = row["numErrors"] - past.get("numErrors", 0)
+            yield ServiceLoad(
+                node,
+                service,
+                calls / seconds,
+                max(0, errors) / calls if calls else 0.0,
+                max(0, row.get("numTimedOut", 0) - past.get("numTimedOut", 0)),
+                _counted_since(past.get("runTimes"), row.get("runTimes")),
+                _counted_since(past.get("queueTimes"), row.get("queueTimes")),
+                answer.get("runningRequests", 0),
+                answer.get("queuedRequests", 0),
+            )
+
+
+def _counted_since(past: Sequence[int] | None, now: Sequence[int] | None) -> Sequence[int]:
+    return [max(0, two - one) for one, two in zip(past or [0] * TIMES, now or (), strict=False)]

@@ -1,0 +1,146 @@
+"""The same for Prometheus: OpenMetrics, as text and in a file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from speed.core.scheduler import TIME_BOUNDS_SECONDS
+from speed.errors import ConfigurationError, StorageError
+from speed.fs.open import unlink_quietly
+from speed.observe.figures import Answers
+from speed.wire.text import harmless
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+
+MAX_NAMES = 500
+"""Of one kind from one node: who answers chooses them, and how many there are."""
+_GAUGES = {
+    "pendingCalls": ("speed_pending_calls", "Calls of this node that wait for an answer."),
+    "queuedRequests": ("speed_queued_requests", "Calls of other nodes that wait for a worker."),
+    "runningRequests": ("speed_running_requests", "Calls of other nodes that run."),
+    "queuedMessages": ("speed_queued_messages", "Messages that nobody handles yet."),
+    "workers": ("speed_workers", "How many services run at once."),
+    "lanes": ("speed_lanes", "Senders whose files are open."),
+    "uptimeSeconds": ("speed_uptime_seconds", "Seconds since the node started."),
+}
+_COUNTERS = {
+    "numRequests": ("speed_service_requests", "Calls of a service that began."),
+    "numErrors": ("speed_service_errors", "Calls of a service that were answered with an error."),
+    "numTimedOut": ("speed_service_timed_out", "Calls of a service whose deadline passed."),
+}
+_HISTOGRAMS = {
+    "runTimes": ("speed_service_run_seconds", "How long calls of a service ran."),
+    "queueTimes": ("speed_service_queue_seconds", "How long calls of a service waited for a worker."),
+}
+
+
+_REFUSALS = (
+    ("refusedSenders", "speed_refused_senders", "What a node refused for lack of a grant, by who sent it."),
+    ("refusedBy", "speed_refused_by", "What a node did not write since a peer does not allow it."),
+)
+
+
+class NodeMetrics:
+    """Answers of nodes as metrics; a collector of ``prometheus_client``."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = {name: answer for name, answer in answers.items() if answer is not None}
+        self._up = {name: answer is not None for name, answer in answers.items()}
+
+    def collect(self) -> Iterator[Metric]:
+        """Families of metrics, each with its samples."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        up = GaugeMetricFamily("speed_up", "Whether a node that allows this command answered.", labels=["node"])
+        for node, answered in self._up.items():
+            up.add_metric([node], float(answered))
+        yield up
+        for key, (name, text) in _GAUGES.items():
+            gauge = GaugeMetricFamily(name, text, labels=["node"])
+            for node, answer in self._answers.items():
+                if key in answer:
+                    gauge.add_metric([node], answer[key])
+            yield gauge
+        for key, name, text in _REFUSALS:
+            refusals = CounterMetricFamily(name, text, labels=["node", "peer"])
+            for node, answer in self._answers.items():
+                for peer, number in _some(answer.get(key, {})):
+                    refusals.add_metric([node, harmless(peer)], number)
+            yield refusals
+        events = CounterMetricFamily("speed_events", "What a node counts, by its name.", labels=["node", "event"])
+        for node, answer in self._answers.items():
+            for event, number in _some(answer["counters"]):
+                events.add_metric([node, harmless(event)], number)
+        yield events
+        yield from self._of_services()
+
+    def _of_services(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+
+        for key, (name, text) in _COUNTERS.items():
+            counter = CounterMetricFamily(name, text, labels=["node", "service"])
+            for labels, row in self._rows():
+                if key in row:
+                    counter.add_metric(labels, row[key])
+            yield counter
+        for key, (name, text) in _HISTOGRAMS.items():
+            histogram = HistogramMetricFamily(name, text, labels=["node", "service"])
+            for labels, row in self._rows():
+                if row.get(key):
+                    total = row["processingSeconds"] if key == "runTimes" else None
+                    histogram.add_metric(labels, list(_buckets(row[key])), total)
+            yield histogram
+
+    def _rows(self) -> Iterator[tuple[list[str], dict[str, Any]]]:
+        for node, answer in self._answers.items():
+            for service, row in _some(answer["services"]):
+                yield [node, harmless(service)], row
+
+
+def _some(named: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    return sorted(named.items())[:MAX_NAMES]
+
+
+def _buckets(counts: Sequence[int]) -> Iterator[tuple[str, float]]:
+    """As Prometheus counts: each with all that are shorter."""
+    seen = 0
+    for place, number in enumerate(counts):
+        seen += number
+        yield (str(TIME_BOUNDS_SECONDS[place]) if place < len(TIME_BOUNDS_SECONDS) else "+Inf"), seen
+
+
+def metrics_text(answers: Answers) -> str:
+    """OpenMetrics of what nodes answered. Raises ConfigurationError without ``prometheus-client``."""
+    try:
+        from prometheus_client import CollectorRegistry
+        from prometheus_client.openmetrics.exposition import generate_latest
+    except ImportError:
+        raise ConfigurationError("metrics need prometheus-client: pip install 'speed-ipc[metrics]'") from None
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(NodeMetrics(answers))
+    text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    return text.decode()
+
+
+def write_textfile(path: str, text: str) -> None:
+    """All of it or nothing, for everybody to read: node_exporter runs as another user."""
+    directory, name = os.path.split(os.path.abspath(path))
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=directory, prefix=f".{name}-", encoding="utf-8", delete=False
+        ) as file:
+            try:
+                os.fchmod(file.fileno(), 0o644)
+                file.write(text)
+                file.flush()
+                os.replace(file.name, path)
+            except BaseException:
+                unlink_quietly(file.name)
+                raise
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}") from None
