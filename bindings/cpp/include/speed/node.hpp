@@ -156,6 +156,7 @@ struct NodeInfo {
   std::vector<std::string> features;
   bool ephemeral = false;  // its name will not come back
   std::vector<std::string> shared = {};  // subscriptions whose events go to one node of its family each
+  std::vector<std::string> observers = {};  // who may ask for figures without a grant
 };
 
 // A participant. It is there until it is closed or destroyed.
