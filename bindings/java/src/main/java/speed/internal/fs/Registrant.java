@@ -19,6 +19,8 @@ import speed.internal.wire.Names;
  * @param late ms after a change on another host within which it is seen here
  * @param ephemeral whether the name will not come back
  * @param starting whether it does not serve yet
+ * @param identity the card of the node; empty without one
+ * @param identities its grants that are of one identity
  */
 public record Registrant(
         Registry registry,
@@ -29,7 +31,9 @@ public record Registrant(
         List<String> fabrics,
         List<String> allow,
         boolean ephemeral,
-        boolean starting) {
+        boolean starting,
+        String identity,
+        List<String> identities) {
     private static final String LANGUAGE = "java";
     private static final String VERSION = "0.1.0";
     private static final List<String> FEATURES = List.of(Entry.SEGMENTS, Entry.WITHDRAW, Entry.SLOTS, Entry.STREAMS);
@@ -40,11 +44,20 @@ public record Registrant(
      * @param beforePublish runs with the claim, before anyone can see the entry
      */
     public Registration register(Consumer<WonClaim> beforePublish) {
+        return register(beforePublish, () -> {});
+    }
+
+    /**
+     * The same.
+     *
+     * @param afterPublish what may still refuse: then the entry is taken back
+     */
+    public Registration register(Consumer<WonClaim> beforePublish, Runnable afterPublish) {
         Lease.check(lease, heartbeat, late);
         WonClaim won = claim();
         try {
             beforePublish.accept(won);
-            return publish(won);
+            return publish(won, afterPublish);
         } catch (RuntimeException | Error failure) {
             Claim.release(registry.root(), name, won.generation()); // or this process would keep the name from itself
             throw failure;
@@ -64,7 +77,7 @@ public record Registrant(
         }
     }
 
-    private Registration publish(WonClaim won) {
+    private Registration publish(WonClaim won, Runnable afterPublish) {
         long now = System.currentTimeMillis();
         Entry entry = new Entry(
                 name,
@@ -72,14 +85,22 @@ public record Registrant(
                 won.claimant().maker(),
                 new Entry.Times(now, now, Posix.monotonicMs(), lease, heartbeat),
                 new Entry.Published(
-                        starting ? Entry.STARTING : Entry.ONLINE, fabrics, allow, List.of(), List.of(), List.of()),
+                        starting ? Entry.STARTING : Entry.ONLINE,
+                        fabrics,
+                        allow,
+                        List.of(),
+                        List.of(),
+                        List.of(),
+                        identities),
                 LANGUAGE,
                 VERSION,
                 FEATURES,
-                ephemeral);
+                ephemeral,
+                identity);
         Registration registration = new Registration(registry, entry, won.claimant());
         try {
             registration.publish();
+            afterPublish.run();
             if (won.claimant().isExpired(Posix.monotonicMs())) {
                 throw new LeaseLostException("registering '" + name + "' took longer than its lease: try again");
             }

@@ -47,7 +47,8 @@ class ClaimsTest {
     }
 
     private Registrant registrant(long lease, long heartbeat) {
-        return new Registrant(registry, "billing", lease, heartbeat, 0, List.of(), List.of(), false, false);
+        return new Registrant(
+                registry, "billing", lease, heartbeat, 0, List.of(), List.of(), false, false, "", List.of());
     }
 
     private Registration register() {

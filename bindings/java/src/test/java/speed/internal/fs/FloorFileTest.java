@@ -54,7 +54,7 @@ class FloorFileTest {
     }
 
     private Registration register() {
-        return new Registrant(registry, "billing", 30_000, 5_000, 0, List.of(), List.of(), false, false)
+        return new Registrant(registry, "billing", 30_000, 5_000, 0, List.of(), List.of(), false, false, "", List.of())
                 .register(won -> {});
     }
 

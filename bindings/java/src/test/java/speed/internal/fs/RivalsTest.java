@@ -45,7 +45,8 @@ class RivalsTest {
     }
 
     private int register() {
-        return new Registrant(registry, "billing", LEASE, LEASE / 6, 0, List.of(), List.of(), false, false)
+        return new Registrant(
+                        registry, "billing", LEASE, LEASE / 6, 0, List.of(), List.of(), false, false, "", List.of())
                 .register(won -> {})
                 .entry()
                 .generation();

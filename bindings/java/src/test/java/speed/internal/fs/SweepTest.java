@@ -57,7 +57,7 @@ class SweepTest {
     }
 
     private Registration register(Registry by, String name, boolean ephemeral) {
-        return new Registrant(by, name, LEASE, LEASE / 6, 0, List.of(), List.of(), ephemeral, false)
+        return new Registrant(by, name, LEASE, LEASE / 6, 0, List.of(), List.of(), ephemeral, false, "", List.of())
                 .register(won -> {});
     }
 
