@@ -25,7 +25,7 @@ from speed.daemon.child import Forwarded, Groups, LogFile, Surroundings, open_lo
 from speed.daemon.config import Config, LogSettings, TopicSettings, TopicsSettings
 from speed.daemon.control import Health, ServiceNotifier, Trouble, checked_count, checked_name, opened_control
 from speed.daemon.host import change_grants, load_service
-from speed.daemon.hosting import Hosting, MessageKeyRotation, Recording, Resealing, opened_gateway
+from speed.daemon.hosting import Hosting, MessageKeyRotation, Recording, Resealing, let_look, opened_gateway
 from speed.daemon.supervisor import Supervisor
 from speed.daemon.surroundings_check import key_path, sound_config
 from speed.errors import ConfigurationError, LeaseLostError, RootError, SpeedError, StorageError
@@ -111,6 +111,7 @@ class Daemon:
         self._groups = Groups(log)
         printed = open_log(sink, all_levels=True, node=config.node.name)
         self._supervisor = Supervisor(config.processes, around, self._groups, log, printed, time.monotonic)
+        let_look(node, log)
         self._requests = {
             "status": self._status,
             "reload": self._reload_now,

@@ -15,6 +15,7 @@ from speed.daemon.config import Config, JournalSettings, TopicSettings, TopicsSe
 from speed.daemon.host import change_grants
 from speed.errors import ConfigurationError, SpeedError
 from speed.fs.keyfile import KeySource
+from speed.fs.root import ensure_observers
 from speed.gateway.settings import GatewaySettings
 from speed.hosts import HostGrants, HostGrantSettings, HostsSettings
 from speed.hosts.services import HostGateway, ProxyNodes
@@ -327,6 +328,15 @@ def _kept(general: Keeping, topic: TopicSettings) -> Keeping:
 
 
 NAME = "speedd-gateway"
+
+
+def let_look(node: Node, log: Any) -> None:
+    """Have speedd's ``node`` and commands look at all nodes, unless the owner of the root said who may."""
+    try:
+        if ensure_observers(node.root, node.name):
+            log.info("observers", names=[node.name, "cli.*"])
+    except OSError as error:
+        log.warning("observers_not_written", reason=f"{error.strerror}")
 
 
 def opened_gateway(settings: GatewaySettings, config: Config, hosting: Hosting, health: Health) -> Gateway:

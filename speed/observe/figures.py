@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from speed import Node
-from speed.core.access import granted
+from speed.core.access import may_look
 from speed.core.scheduler import TIME_BOUNDS_SECONDS, TIMES, time_quantile
 from speed.errors import SpeedError
 
@@ -17,8 +17,8 @@ Answers = dict[str, dict[str, Any] | None]
 
 
 def ask_all(node: Node, timeout: float) -> Answers:
-    """The counters of all nodes that allow ``node``; asked side by side, so that one that hangs holds up none."""
-    names = sorted(entry.name for entry in node.nodes() if entry.name != node.name and granted(entry, node.name))
+    """The counters of all nodes that ``node`` may look at; asked side by side, so that one that hangs holds up none."""
+    names = sorted(entry.name for entry in node.nodes() if entry.name != node.name and may_look(entry, node.name))
 
     def ask(name: str) -> dict[str, Any] | None:
         try:
