@@ -7,6 +7,7 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
+import java.util.stream.Stream;
 import speed.internal.wire.Names;
 
 /**
@@ -17,7 +18,7 @@ import speed.internal.wire.Names;
 public final class AccessPolicy {
     private static final int CACHE_LIMIT = 4096;
 
-    private volatile Rules rules = new Rules(Map.of(), Set.of());
+    private volatile Rules rules = new Rules(Map.of(), Set.of(), List.of());
 
     /**
      * A policy with some grants.
@@ -46,7 +47,7 @@ public final class AccessPolicy {
                 table.put(Names.checkGrant(pattern), true);
             }
         }
-        rules = new Rules(table, identities);
+        rules = new Rules(table, identities, rules.observers);
     }
 
     /**
@@ -82,7 +83,39 @@ public final class AccessPolicy {
         }
         Set<String> identities = new TreeSet<>(rules.identities);
         identities.removeIf(one -> !Boolean.TRUE.equals(table.get(Names.nameIn(one))));
-        rules = new Rules(table, identities);
+        rules = new Rules(table, identities, rules.observers);
+    }
+
+    /**
+     * Lets these look at the node without a grant, and nobody else.
+     *
+     * @param patterns node names or families, as the owner of the root named them
+     */
+    public synchronized void observe(List<String> patterns) {
+        rules = new Rules(rules.table, rules.identities, List.copyOf(patterns));
+    }
+
+    /**
+     * Whether a node may look, whatever it is granted: ping this one, and ask for figures.
+     *
+     * @param name of the node
+     * @return true for an observer
+     */
+    public boolean observes(String name) {
+        Rules now = rules;
+        return now.observers.stream().anyMatch(pattern -> Names.matches(pattern, name))
+                && now.table.entrySet().stream()
+                        .noneMatch(rule -> !rule.getValue() && Names.matches(rule.getKey(), name))
+                && !now.fingerprints.containsKey(name);
+    }
+
+    /**
+     * Who may look, as published in the registry entry.
+     *
+     * @return sorted patterns
+     */
+    public List<String> observers() {
+        return rules.observers;
     }
 
     /**
@@ -96,13 +129,16 @@ public final class AccessPolicy {
     }
 
     /**
-     * Whether a published grant covers a node, even if a denial excepts it.
+     * Whether a published grant, or a pattern of observers, covers a node, even if a denial excepts it.
      *
      * @param name of the node
      * @return true when it does
      */
     public boolean publishes(String name) {
-        return rules.allows(name) || rules.allowed.stream().anyMatch(pattern -> Names.matches(pattern, name));
+        Rules now = rules;
+        return now.allows(name)
+                || Stream.concat(now.allowed.stream(), now.observers.stream())
+                        .anyMatch(pattern -> Names.matches(pattern, name));
     }
 
     /**
@@ -153,13 +189,15 @@ public final class AccessPolicy {
         private final List<String> allowed;
         private final List<String> denied;
         private final Set<String> identities;
+        private final List<String> observers;
         /** By name. */
         private final Map<String, Set<String>> fingerprints = new HashMap<>();
 
         private final Map<String, Boolean> decided = new ConcurrentHashMap<>();
 
-        Rules(Map<String, Boolean> table, Set<String> identities) {
+        Rules(Map<String, Boolean> table, Set<String> identities, List<String> observers) {
             this.table = table;
+            this.observers = observers;
             this.identities = identities;
             for (String one : identities) {
                 String fingerprint = one.substring(one.lastIndexOf('@') + 1);
@@ -174,9 +212,15 @@ public final class AccessPolicy {
                     .toList();
             denied = table.keySet().stream()
                     .filter(rule -> !table.get(rule))
-                    .filter(rule -> allowed.stream().anyMatch(grant -> covers(grant, rule)))
+                    .filter(this::exceptsSomebody)
                     .sorted()
                     .toList();
+        }
+
+        /** Whether a denial excepts somebody from what is published. */
+        private boolean exceptsSomebody(String denial) {
+            return allowed.stream().anyMatch(grant -> covers(grant, denial))
+                    || observers.stream().anyMatch(one -> covers(one, denial) || covers(denial, one));
         }
 
         boolean allows(String name) {

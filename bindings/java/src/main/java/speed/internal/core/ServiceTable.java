@@ -162,6 +162,11 @@ public final class ServiceTable {
         return rows.containsKey(name);
     }
 
+    /** Sorted names of all services. */
+    public List<String> names() {
+        return rows.keySet().stream().sorted().toList();
+    }
+
     /** Sorted names of the services that a node may call. */
     public List<String> names(String caller) {
         return rows.entrySet().stream()

@@ -19,6 +19,7 @@ public final class NewRoot {
     public static void make(String root, String key) {
         Root.prepare(root);
         try {
+            ObserverFile.ensure(root);
             ensureKey(key);
         } catch (IOException error) {
             throw new KeyFileException("cannot write the key file " + key + " (" + error.getMessage()

@@ -6,6 +6,7 @@ import speed.errors.LeaseLostException;
 import speed.errors.RegistrationException;
 import speed.errors.StorageException;
 import speed.errors.WireException;
+import speed.internal.core.AccessPolicy;
 import speed.internal.core.Lease;
 import speed.internal.fs.Claiming.WonClaim;
 import speed.internal.wire.Entry;
@@ -17,10 +18,10 @@ import speed.internal.wire.Names;
  * @param lease in ms
  * @param heartbeat in ms
  * @param late ms after a change on another host within which it is seen here
+ * @param policy whom it lets write and look
  * @param ephemeral whether the name will not come back
  * @param starting whether it does not serve yet
  * @param identity the card of the node; empty without one
- * @param identities its grants that are of one identity
  */
 public record Registrant(
         Registry registry,
@@ -29,11 +30,10 @@ public record Registrant(
         long heartbeat,
         long late,
         List<String> fabrics,
-        List<String> allow,
+        AccessPolicy policy,
         boolean ephemeral,
         boolean starting,
-        String identity,
-        List<String> identities) {
+        String identity) {
     private static final String LANGUAGE = "java";
     private static final String VERSION = "0.1.0";
     private static final List<String> FEATURES = List.of(Entry.SEGMENTS, Entry.WITHDRAW, Entry.SLOTS, Entry.STREAMS);
@@ -87,11 +87,12 @@ public record Registrant(
                 new Entry.Published(
                         starting ? Entry.STARTING : Entry.ONLINE,
                         fabrics,
-                        allow,
+                        policy.allowed(),
+                        policy.denied(),
                         List.of(),
                         List.of(),
-                        List.of(),
-                        identities),
+                        policy.identities(),
+                        policy.observers()),
                 LANGUAGE,
                 VERSION,
                 FEATURES,

@@ -134,9 +134,10 @@ public final class Registration {
         update(now -> now.isStarting() ? now.publishing(now.published().with(Entry.ONLINE)) : now);
     }
 
-    /** Publishes the grants in force, and what is excepted from them. */
+    /** Publishes the grants in force, what is excepted from them, and who may look. */
     public void allow(AccessPolicy policy) {
-        update(now -> now.publishing(now.published().granting(policy.allowed(), policy.denied(), policy.identities())));
+        update(now -> now.publishing(
+                now.published().granting(policy.allowed(), policy.denied(), policy.identities(), policy.observers())));
     }
 
     public void subscribe(List<String> patterns, List<String> shared) {

@@ -68,7 +68,7 @@ final class SecretFile {
         String temporary = Names.nextKeyPath(path);
         Posix.removeQuietly(temporary);
         try {
-            write(temporary, path, text);
+            write(temporary, text, isInGroupRoot(path));
             Posix.rename(Posix.AT_FDCWD, temporary, Posix.AT_FDCWD, path);
             Directory.sync(directoryOf(path));
         } catch (PosixException error) {
@@ -77,11 +77,12 @@ final class SecretFile {
         }
     }
 
-    private static void write(String temporary, String path, byte[] text) throws PosixException {
+    /** A new file, on disk when this returns. */
+    static void write(String temporary, byte[] text, boolean groupReads) throws PosixException {
         int flags = Posix.O_WRONLY | Posix.O_CREAT | Posix.O_EXCL | Posix.O_NOFOLLOW;
         int file = Posix.open(temporary, flags, Posix.PRIVATE_FILE);
         try {
-            if (isInGroupRoot(path)) {
+            if (groupReads) {
                 Posix.changeMode(file, GROUP_READS);
             }
             Posix.writeAll(file, text);

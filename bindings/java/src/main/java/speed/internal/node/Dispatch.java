@@ -83,7 +83,7 @@ final class Dispatch {
         if (context.peers != null && !isKnown(lane, received)) {
             return;
         }
-        if (!header.has(EnvelopeType.REPLY) && !context.policy.allows(lane.source())) {
+        if (!header.has(EnvelopeType.REPLY) && !context.policy.allows(lane.source()) && !isLook(lane, received)) {
             refuseUnauthorised(lane, received);
         } else if (header.has(EnvelopeType.SEGMENT)) {
             segments().accept(lane, received);
@@ -92,10 +92,20 @@ final class Dispatch {
         }
     }
 
+    /** Whether it is what an observer may write without a grant: a ping, or a question for figures. */
+    private boolean isLook(Lane lane, Received received) {
+        Header header = received.header();
+        if (!context.policy.observes(lane.source()) || header.has(EnvelopeType.SEGMENT)) {
+            return false;
+        }
+        boolean isQuestion = header.type() == EnvelopeType.DISCOVERY;
+        return Control.isLook(header.type(), isQuestion ? Control.decode(received.payload()) : Map.of());
+    }
+
     /** Whether it comes of the identity that its sender is to have, or is discarded; answers too. */
     private boolean isKnown(Lane lane, Received received) {
         String source = lane.source();
-        if (!context.policy.allows(source) && !links.knows(source)) {
+        if (!context.policy.allows(source) && !context.policy.observes(source) && !links.knows(source)) {
             return true; // it has no grant, which it is told; nothing is remembered of it
         }
         Verdict verdict = context.peers.verdict(source, received.identity());

@@ -5,12 +5,14 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.function.Supplier;
+import speed.errors.ConfigurationException;
 import speed.errors.DurabilityException;
 import speed.errors.NodeClosedException;
 import speed.errors.RootException;
 import speed.errors.SpeedException;
 import speed.internal.core.AccessPolicy;
 import speed.internal.core.Counters;
+import speed.internal.core.Log;
 import speed.internal.engine.Context;
 import speed.internal.engine.Introspection;
 import speed.internal.engine.LogLimiter;
@@ -40,6 +42,7 @@ import speed.internal.fs.Fences;
 import speed.internal.fs.Filesystem;
 import speed.internal.fs.Inbox;
 import speed.internal.fs.KeyFiles.KeySource;
+import speed.internal.fs.ObserverFile;
 import speed.internal.fs.PosixException;
 import speed.internal.fs.Registrant;
 import speed.internal.fs.Registration;
@@ -56,6 +59,7 @@ import speed.options.NodeOptions;
 
 /** One running node: its parts, and the order in which they start and stop. */
 public final class Runtime {
+    private static final Log LOG = new Log("speed.registry");
     private static final long READER_NANOS = 5_000_000_000L;
 
     private final Parts parts;
@@ -181,6 +185,11 @@ public final class Runtime {
         PeerIdentities.checkGrants(policy, peers);
         Registry registry = new Registry(options.root(), keys.keyring());
         registry.prepare();
+        try {
+            policy.observe(ObserverFile.read(options.root()));
+        } catch (ConfigurationException nobody) {
+            LOG.warn("{}", nobody.getMessage());
+        }
         Runnable checkNotCopied = () -> {
             if (peers != null) {
                 peers.checkNotCopied(options.name(), registry.liveEntries());
@@ -198,11 +207,10 @@ public final class Runtime {
                 options.heartbeat().toMillis(),
                 (long) (filesystem.lateSeconds() * 1000),
                 options.fabrics(),
-                policy.allowed(),
+                policy,
                 options.ephemeral(),
                 options.starting(),
-                peers == null ? "" : Card.encode(peers.own(), NodeId.of(options.name())),
-                policy.identities());
+                peers == null ? "" : Card.encode(peers.own(), NodeId.of(options.name())));
         Registration registration = null;
         Context context = null;
         try {

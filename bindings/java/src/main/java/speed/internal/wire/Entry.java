@@ -55,7 +55,8 @@ public record Entry(
 
     /**
      * What its program may change while it lives. What is more specific decides between {@code allow} and {@code deny}. An
-     * event of a {@code shared} subscription goes to one node of its family. Of {@code identities} each is a grant of one.
+     * event of a {@code shared} subscription goes to one node of its family. Of {@code identities} each is a grant of one;
+     * {@code observers} may look without a grant.
      */
     public record Published(
             String status,
@@ -64,8 +65,9 @@ public record Entry(
             List<String> deny,
             List<String> subscriptions,
             List<String> shared,
-            List<String> identities) {
-        /** Without grants of identities. */
+            List<String> identities,
+            List<String> observers) {
+        /** Without grants of identities, and without observers. */
         public Published(
                 String status,
                 List<String> fabrics,
@@ -73,22 +75,24 @@ public record Entry(
                 List<String> deny,
                 List<String> subscriptions,
                 List<String> shared) {
-            this(status, fabrics, allow, deny, subscriptions, shared, List.of());
+            this(status, fabrics, allow, deny, subscriptions, shared, List.of(), List.of());
         }
 
         /** Returns the same with another status. */
         public Published with(String newStatus) {
-            return new Published(newStatus, fabrics, allow, deny, subscriptions, shared, identities);
+            return new Published(newStatus, fabrics, allow, deny, subscriptions, shared, identities, observers);
         }
 
-        /** Returns the same with other grants and what is excepted from them. */
-        public Published granting(List<String> newAllow, List<String> newDeny, List<String> newIdentities) {
-            return new Published(status, fabrics, newAllow, newDeny, subscriptions, shared, newIdentities);
+        /** Returns the same with other grants, what is excepted from them, and others who may look. */
+        public Published granting(
+                List<String> newAllow, List<String> newDeny, List<String> newIdentities, List<String> newObservers) {
+            return new Published(
+                    status, fabrics, newAllow, newDeny, subscriptions, shared, newIdentities, newObservers);
         }
 
         /** Returns the same with other subscriptions. */
         public Published subscribing(List<String> patterns, List<String> sharedPatterns) {
-            return new Published(status, fabrics, allow, deny, patterns, sharedPatterns, identities);
+            return new Published(status, fabrics, allow, deny, patterns, sharedPatterns, identities, observers);
         }
     }
 
@@ -151,11 +155,20 @@ public record Entry(
      * @param fingerprint of the sender's identity; empty without one
      */
     public boolean grants(String sender, String fingerprint) {
-        boolean isOfIdentities =
-                published.identities.stream().anyMatch(one -> Names.nameIn(one).equals(sender));
-        return isOfIdentities
+        return grantsIdentitiesOf(sender)
                 ? published.identities.contains(sender + "@" + fingerprint)
                 : grants(published.allow, published.deny, sender);
+    }
+
+    private boolean grantsIdentitiesOf(String sender) {
+        return published.identities.stream().anyMatch(one -> Names.nameIn(one).equals(sender));
+    }
+
+    /** Whether a sender may look, a ping or a question for figures, by what it publishes, whatever it grants. */
+    public boolean isObservedBy(String sender) {
+        return published.observers.stream().anyMatch(one -> Names.matches(one, sender))
+                && published.deny.stream().noneMatch(one -> Names.matches(one, sender))
+                && !grantsIdentitiesOf(sender);
     }
 
     /** The same of patterns that an entry published. */
@@ -265,6 +278,9 @@ public record Entry(
         if (!published.identities.isEmpty()) {
             fields.put("identities", published.identities);
         }
+        if (!published.observers.isEmpty()) {
+            fields.put("observers", published.observers);
+        }
         return fields;
     }
 
@@ -336,7 +352,8 @@ public record Entry(
                         fields.has("deny") ? fields.texts("deny") : List.of(),
                         fields.texts("subscriptions"),
                         fields.has("shared") ? fields.texts("shared") : List.of(),
-                        fields.has("identities") ? fields.texts("identities") : List.of()),
+                        fields.has("identities") ? fields.texts("identities") : List.of(),
+                        fields.has("observers") ? fields.texts("observers") : List.of()),
                 fields.text("language"),
                 fields.text("version"),
                 fields.has("features") ? fields.texts("features") : List.of(),
@@ -344,6 +361,7 @@ public record Entry(
                 fields.has("identity") ? fields.text("identity") : "");
         entry.published.allow.forEach(Names::checkGrant);
         entry.published.deny.forEach(Names::checkGrant);
+        entry.published.observers.forEach(Names::checkGrant);
         entry.published.subscriptions.forEach(Names::checkTopicPattern);
         entry.published.shared.forEach(Names::checkTopicPattern);
         if (!STATUSES.contains(entry.status()) || !NodeId.of(entry.name).hex().equals(fields.text("nodeId"))) {

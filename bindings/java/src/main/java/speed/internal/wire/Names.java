@@ -10,6 +10,7 @@ public final class Names {
     public static final String REGISTRY = "speed_registry";
     public static final String CLAIMS = ".claims";
     public static final String STATEMENTS = ".identities";
+    public static final String OBSERVERS = ".observers";
     public static final String FLOOR = "floor";
     public static final String FLOOR_LOCK = ".floor.lock";
     public static final String TEMPORARY_PREFIX = ".tmp-";
@@ -258,6 +259,11 @@ public final class Names {
     /** What an owner states of a name. */
     public static String statementPath(String root, String name) {
         return registryDirectory(root) + "/" + STATEMENTS + "/" + name;
+    }
+
+    /** Who may look at all nodes of a root. */
+    public static String observersPath(String root) {
+        return registryDirectory(root) + "/" + OBSERVERS;
     }
 
     /** What the node of an identity file remembers of others. */

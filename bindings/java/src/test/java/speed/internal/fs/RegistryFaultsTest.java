@@ -61,7 +61,7 @@ class RegistryFaultsTest {
     }
 
     private Registration register() {
-        return new Registrant(registry, "billing", 30_000, 5_000, 0, List.of(), List.of(), false, false, "", List.of())
+        return new Registrant(registry, "billing", 30_000, 5_000, 0, List.of(), new AccessPolicy(), false, false, "")
                 .register(won -> {});
     }
 

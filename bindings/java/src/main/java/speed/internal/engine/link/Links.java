@@ -76,6 +76,13 @@ public final class Links {
         return entry != null && entry.isStarting() && (serves || !context.isGrantedBy(entry));
     }
 
+    /** The same for what an observer may write too: it waits for no grant. */
+    public OutgoingLink looking(String target, long deadlineNanos) {
+        Entry entry = context.registry.live(target);
+        boolean mayLook = entry != null && !entry.isLeaving() && entry.isObservedBy(context.name());
+        return mayLook ? open(target, entry) : granted(target, deadlineNanos);
+    }
+
     /** The link to a live node that allows this one; nothing is written before this returns. */
     public OutgoingLink granted(String target) {
         Entry recent = context.registry.granting(target, context.name(), context.fingerprint());
