@@ -60,6 +60,7 @@ const std::array<Dispatch::Handler, 10> Dispatch::handlers{nullptr,
                                                            &Dispatch::stream};
 
 void Dispatch::dispatch(const LanePtr& lane, const fs::Received& received) {
+  if (to_.context.peers != nullptr && !is_known(lane, received)) return;
   if (!is_reply(received) && !to_.context.policy.allows(lane->source())) {
     unauthorised(lane, received);
   } else if ((received.header.flags & wire::flag_segment) != 0) {
@@ -71,6 +72,22 @@ void Dispatch::dispatch(const LanePtr& lane, const fs::Received& received) {
 
 void Dispatch::handle(const LanePtr& lane, const fs::Received& received) {
   (this->*handlers[static_cast<std::size_t>(received.header.type)])(lane, received);
+}
+
+// Whether it comes of the identity that its sender is to have, or is discarded; answers too (I-7).
+bool Dispatch::is_known(const LanePtr& lane, const fs::Received& received) {
+  const std::string& source = lane->source();
+  // What has no grant is told so, and nothing is remembered of it.
+  if (!to_.context.policy.allows(source) && !to_.links.knows(source)) return true;
+  const wire::Verdict verdict = to_.context.peers->verdict(source, lane->fingerprint(received.header.key_id));
+  if (verdict == wire::Verdict::accepted) return true;
+  const std::string why(wire::name_of(verdict));
+  to_.context.stats.count(core::counters::unauthorised);
+  to_.context.stats.refused_sender(source);
+  to_.context.log.limited(LogLevel::warning, "speed.protocol", "identity " + why,
+                          "an envelope of '" + source + "' is discarded: its identity is " + why);
+  lane->drop(received.header.sequence);
+  return false;
 }
 
 // Discarded; only a request is told, since its caller waits.
