@@ -14,6 +14,7 @@ from speed.errors import AccessDeniedError
 from speed.fs.keyfile import load_key_file
 from speed.fs.registry import Registry
 from speed.fs.root import prepare_root
+from tests.system.commands import Command
 
 pytestmark = pytest.mark.system
 
@@ -150,3 +151,16 @@ def test_an_observer_may_look_at_a_node_that_is_starting(
     slow = node("slow", engine=pricing.engine, starting=True)
     assert looker.stats("slow")["name"] == "slow"
     slow.ready()
+
+
+def test_doctor_knows_the_file_and_says_why_one_does_not_count(run: Command) -> None:
+    def found(check: str) -> list[dict[str, Any]]:
+        return [one for one in run("root", "doctor", "--json").value["findings"] if one["check"] == check]
+
+    assert found("observers")[0]["state"] == "ok"
+    assert not [one for one in found("registry") if ".observers" in one["found"]]
+    (run.root / "speed_registry" / ".observers").chmod(0o666)
+    (finding,) = found("observers")
+    assert finding["state"] == "warning"
+    assert "others can write to it" in finding["found"]
+    assert finding["todo"]
