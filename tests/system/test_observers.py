@@ -11,9 +11,10 @@ import pytest
 
 import speed
 from speed.errors import AccessDeniedError
-from speed.fs.keyfile import load_key_file
+from speed.fs.keyfile import load_key_file, write_identity
 from speed.fs.registry import Registry
 from speed.fs.root import prepare_root
+from speed.wire.identities import NodeIdentity
 from tests.system.commands import Command
 
 pytestmark = pytest.mark.system
@@ -164,3 +165,41 @@ def test_doctor_knows_the_file_and_says_why_one_does_not_count(run: Command) -> 
     assert finding["state"] == "warning"
     assert "others can write to it" in finding["found"]
     assert finding["todo"]
+
+
+@pytest.fixture
+def identified(root: str, node: Make, tmp_path: Path) -> Callable[..., speed.Node]:
+    """Makes nodes with an identity of their own."""
+
+    def make(name: str, **options: Any) -> speed.Node:
+        path = tmp_path / f"{name}.identity"
+        write_identity(str(path), NodeIdentity.new())
+        return node(name, identity=path, **options)
+
+    return make
+
+
+@pytest.mark.parametrize("seer", ["python", "native"])
+@pytest.mark.parametrize("seen", ["python", "native"])
+def test_an_observer_with_an_identity_looks_by_a_link_of_its_own(
+    root: str, identified: Callable[..., speed.Node], seer: str, seen: str
+) -> None:
+    write_observers(root, "cli.*\n")
+    identified("pricing", engine=seen)
+    looker = identified("cli.1", engine=seer)
+    assert looker.stats("pricing")["name"] == "pricing"
+    with pytest.raises(AccessDeniedError):
+        looker.info("pricing")
+
+
+@pytest.mark.parametrize("seen", ["python", "native"])
+def test_a_grant_of_an_identity_decides_alone_for_its_name(
+    root: str, node: Make, identified: Callable[..., speed.Node], seen: str
+) -> None:
+    write_observers(root, "cli.*\n")
+    pricing = identified("pricing", engine=seen)
+    other = node("cli.2")
+    assert other.stats("pricing")["name"] == "pricing"
+    pricing.allow("cli.2@" + "0" * 40)
+    with pytest.raises(AccessDeniedError):
+        other.stats("pricing")
