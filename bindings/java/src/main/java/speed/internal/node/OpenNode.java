@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import speed.BatchHandler;
 import speed.CallRequest;
 import speed.Interceptor;
@@ -28,6 +29,7 @@ import speed.internal.engine.PeerIdentities;
 import speed.internal.engine.call.Calls;
 import speed.internal.engine.call.Members;
 import speed.internal.engine.deliver.Delivery;
+import speed.internal.engine.remote.PassingCall;
 import speed.internal.engine.remote.Peer;
 import speed.internal.topics.HostedTopic;
 import speed.internal.wire.Batch;
@@ -124,12 +126,21 @@ final class OpenNode implements Node {
             throw new ConfigurationException(
                     "a call whose progress is wanted is not tried again: leave retry or onProgress");
         }
+        Function<CallRequest, Object> calling = options.retry().hedge() == null ? this::called : this::hedged;
         return runtime.retries()
                 .repeated(
                         target,
                         options.timeout(),
                         options.retry(),
-                        left -> around.throughUnchecked(request.withOptions(options.withTimeout(left)), this::called));
+                        left -> around.throughUnchecked(request.withOptions(options.withTimeout(left)), calling));
+    }
+
+    private Object hedged(CallRequest request) {
+        return runtime.peers().hedged(request, () -> mayHedge(request));
+    }
+
+    private boolean mayHedge(CallRequest request) {
+        return runtime.retries().mayHedge(request.target(), request.options().retry());
     }
 
     /** One attempt, behind the interceptors. */
@@ -159,7 +170,17 @@ final class OpenNode implements Node {
             if (options.onProgress() != null) {
                 throw new ConfigurationException("submit tells no progress: use call, or stream");
             }
-            return around.submitted(request, this::submitted);
+            if (options.retry() == null) {
+                return around.submitted(request, this::submitted);
+            }
+            Function<CallRequest, CompletableFuture<Object>> calling =
+                    options.retry().hedge() == null ? this::submitted : this::submittedHedged;
+            return runtime.retries()
+                    .submitted(
+                            target,
+                            options.timeout(),
+                            options.retry(),
+                            left -> around.submitted(request.withOptions(options.withTimeout(left)), calling));
         } catch (SpeedException failure) {
             return CompletableFuture.failedFuture(failure);
         }
@@ -169,6 +190,16 @@ final class OpenNode implements Node {
         CallOptions options = request.options();
         return peer(request.target(), options)
                 .submit(request.service(), request.arguments(), options.timeout(), options.traceparent());
+    }
+
+    private CompletableFuture<Object> submittedHedged(CallRequest request) {
+        PassingCall call = runtime.peers().passing(request);
+        runtime.retries().after(request.options().retry().hedge(), call, () -> {
+            if (mayHedge(request)) {
+                call.askAnother();
+            }
+        });
+        return call;
     }
 
     @Override
