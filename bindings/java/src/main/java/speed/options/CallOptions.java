@@ -14,8 +14,8 @@ import speed.internal.wire.Require;
  * @param retry how often it is tried; null for once
  * @param key of a family: what has the same key goes to the same node, as long as it is there; null for whichever has
  *     fewest calls of this node under way
- * @param onProgress is told, by the thread that calls, how far the service is; null for nobody. Such a call stays in
- *     this root, and is tried once; {@code submit} refuses it
+ * @param onProgress is told how far the service is, by the thread that calls, or one of its own for {@code submit}; null
+ *     for nobody. Such a call stays in this root, and is tried once
  */
 public record CallOptions(
         Duration timeout,
@@ -37,8 +37,8 @@ public record CallOptions(
      * @param retry how often it is tried; null for once
      * @param key of a family: what has the same key goes to the same node, as long as it is there; null for whichever has
      *     fewest calls of this node under way
-     * @param onProgress is told, by the thread that calls, how far the service is; null for nobody. Such a call stays in
-     *     this root, and is tried once; {@code submit} refuses it
+     * @param onProgress is told how far the service is, by the thread that calls, or one of its own for {@code submit}; null
+     *     for nobody. Such a call stays in this root, and is tried once
      */
     public CallOptions {
         timeout = Require.timeout(timeout);

@@ -122,10 +122,7 @@ final class OpenNode implements Node {
         if (options.retry() == null) {
             return around.throughUnchecked(request, this::called);
         }
-        if (options.onProgress() != null) {
-            throw new ConfigurationException(
-                    "a call whose progress is wanted is not tried again: leave retry or onProgress");
-        }
+        checkTriedOnce(options);
         Function<CallRequest, Object> calling = options.retry().hedge() == null ? this::called : this::hedged;
         return runtime.retries()
                 .repeated(
@@ -133,6 +130,13 @@ final class OpenNode implements Node {
                         options.timeout(),
                         options.retry(),
                         left -> around.throughUnchecked(request.withOptions(options.withTimeout(left)), calling));
+    }
+
+    private static void checkTriedOnce(CallOptions options) {
+        if (options.retry() != null && options.onProgress() != null) {
+            throw new ConfigurationException(
+                    "a call whose progress is wanted is not tried again: leave retry or onProgress");
+        }
     }
 
     private Object hedged(CallRequest request) {
@@ -147,10 +151,7 @@ final class OpenNode implements Node {
     private Object called(CallRequest request) {
         CallOptions options = request.options();
         if (options.onProgress() != null) {
-            Calls.Asked asked = Calls.Asked.now(
-                    request.target(), request.service(), request.arguments(), options.timeout(), options.traceparent());
-            Members members = runtime.peers().members(request.target(), options.key());
-            return runtime.streams().call(asked, members, options.onProgress(), options.views());
+            return runtime.streams().call(asked(request), members(request), options.onProgress(), options.views());
         }
         return peer(request.target(), options)
                 .call(
@@ -167,9 +168,7 @@ final class OpenNode implements Node {
         try {
             checkOpen();
             CallRequest request = new CallRequest(target, service, arguments, options);
-            if (options.onProgress() != null) {
-                throw new ConfigurationException("submit tells no progress: use call, or stream");
-            }
+            checkTriedOnce(options);
             if (options.retry() == null) {
                 return around.submitted(request, this::submitted);
             }
@@ -186,8 +185,21 @@ final class OpenNode implements Node {
         }
     }
 
+    private static Calls.Asked asked(CallRequest request) {
+        CallOptions options = request.options();
+        return Calls.Asked.now(
+                request.target(), request.service(), request.arguments(), options.timeout(), options.traceparent());
+    }
+
+    private Members members(CallRequest request) {
+        return runtime.peers().members(request.target(), request.options().key());
+    }
+
     private CompletableFuture<Object> submitted(CallRequest request) {
         CallOptions options = request.options();
+        if (options.onProgress() != null) {
+            return runtime.streams().submit(asked(request), members(request), options.onProgress());
+        }
         return peer(request.target(), options)
                 .submit(request.service(), request.arguments(), options.timeout(), options.traceparent());
     }
