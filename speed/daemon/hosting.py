@@ -86,6 +86,11 @@ class Recording:
         if self._recorder:
             self._recorder.refuse(topics)
 
+    @property
+    def trouble(self) -> str:
+        """Why the journal cannot be written; empty if it can."""
+        return self._writer.trouble
+
     def lost(self) -> str | None:
         """The name of a recording node that is lost."""
         node = self._recorder.lost if self._recorder else None
@@ -253,6 +258,13 @@ class Hosting:
     def topics(self) -> TopicStore:
         """Where the topics lie, for bridges: hold its ``lock``."""
         return self._topics
+
+    def described(self) -> list[dict[str, Any]]:
+        """Each topic with its subscriptions; none of those that lie in a cluster, which has metrics of its own."""
+        if not isinstance(self._topics, Catalogue):
+            return []
+        with self._topics.lock:
+            return [one.described() for one in self._topics.every()]
 
     @property
     def host(self) -> Host:

@@ -56,7 +56,7 @@ class CallVerbs(StreamVerbs):
         """Run ``interceptor`` around each attempt of a call that this node makes from now on; also a decorator.
 
         As ``intercept_services``, with a ``speed.CallRequest``. Of ``submit`` and ``aio`` another thread may run what
-        stands behind its ``yield``. Streams do not pass it.
+        stands behind its ``yield``; of a stream that is when it ends, and its result is that beside its items.
         """
         self._around_calls = (*self._around_calls, checked(interceptor))
         return interceptor

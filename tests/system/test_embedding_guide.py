@@ -125,7 +125,7 @@ def instances(node: speed.Node, family: str) -> list[str]:
 
 def test_every_block_of_the_page_is_run_by_a_test() -> None:
     tested = {"billing.py", "web.py", "shop.py", "gunicorn.conf.py", "tasks.py", "threads.py"}
-    tested |= {"cell 1", "cell 2", "cell 3", "conftest.py", "test_billing.py"}
+    tested |= {"cell 1", "cell 2", "cell 3", "conftest.py", "test_billing.py", "test_orders.py"}
     assert set(blocks()) == tested
     assert len(re.findall("^```python", PAGE.read_text(), re.MULTILINE)) == len(tested)
 
@@ -233,9 +233,9 @@ def test_threads_of_a_service_stay_in_its_trace(place: Path) -> None:
 
 def test_the_fixtures_of_the_page_test_a_program(place: Path) -> None:
     (place / "pytest_fixtures.py").rename(place / "conftest.py")
-    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_billing.py"]
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_billing.py", "test_orders.py"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
     ended = subprocess.run(
         run, cwd=place, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
-    assert "1 passed" in ended.stdout, ended.stdout
+    assert "2 passed" in ended.stdout, ended.stdout
