@@ -330,7 +330,8 @@ def watch_command(settings: Settings, interval: float, seconds: float | None) ->
     with settings.node() as own:
         watch = Watch(settings.registry(), own)
         watch.news(interval)
-        echo(f"Watching {settings.root}: {len(watch.live)} nodes are there.", error=True)
+        number = len(watch.live)
+        echo(f"Watching {settings.root}: {number} node{' is' if number == 1 else 's are'} there.", error=True)
         while ends is None or time.monotonic() < ends:
             time.sleep(interval)
             for one in watch.news(interval):

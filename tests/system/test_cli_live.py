@@ -232,7 +232,7 @@ def test_watch_tells_who_comes_goes_dies_and_is_refused(run: Command, make: Make
     watching = run.begin("watch", "--interval", "0.2", "--json")
     assert watching.stderr is not None
     assert watching.stdout is not None
-    assert "1 nodes are there" in watching.stderr.readline()
+    assert "1 node is there" in watching.stderr.readline()
     try:
         billing = make("billing", starting=True, allow=["cli.*"])
         assert next_event(watching) == ("starting", "billing")
