@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from speed import Node
@@ -25,7 +25,8 @@ from speed.daemon.child import Forwarded, Groups, LogFile, Surroundings, open_lo
 from speed.daemon.config import Config, LogSettings, TopicSettings, TopicsSettings
 from speed.daemon.control import Health, ServiceNotifier, Trouble, checked_count, checked_name, opened_control
 from speed.daemon.host import change_grants, load_service
-from speed.daemon.hosting import Hosting, MessageKeyRotation, Recording, Resealing, opened_gateway
+from speed.daemon.hosting import Hosting, MessageKeyRotation, Recording, Resealing, let_look, opened_gateway
+from speed.daemon.metrics import DaemonParts, Exposing
 from speed.daemon.supervisor import Supervisor
 from speed.daemon.surroundings_check import key_path, sound_config
 from speed.errors import ConfigurationError, LeaseLostError, RootError, SpeedError, StorageError
@@ -84,6 +85,7 @@ class Daemon:
         gateway: Gateway | None,
         joining: Joining | None,
         bridging: Bridging,
+        metrics: Exposing,
         sink: LogFile,
         log: Any,
         ready_fd: int | None,
@@ -97,6 +99,7 @@ class Daemon:
         self._gateway = gateway
         self._joining = joining
         self._bridging = bridging
+        self._metrics = metrics
         self._sink = sink
         self._log = log
         self._ready_fd = ready_fd
@@ -111,6 +114,7 @@ class Daemon:
         self._groups = Groups(log)
         printed = open_log(sink, all_levels=True, node=config.node.name)
         self._supervisor = Supervisor(config.processes, around, self._groups, log, printed, time.monotonic)
+        let_look(node, log)
         self._requests = {
             "status": self._status,
             "reload": self._reload_now,
@@ -203,6 +207,8 @@ class Daemon:
         """Processes that do not serve, bridges that wait; and what the service manager is told, where it changed."""
         self._health.set("processes", self._supervisor.troubles())
         self._health.set("bridges", [_bridge_trouble(*one) for one in self._bridging.troubles()])
+        unread = self._metrics.look([process.status() for process in self._supervisor.processes])
+        self._health.set("metrics", [Trouble(unread, "see [metrics]", is_elsewhere=True)] if unread else [])
         line = self._status_text()
         if self._is_ready and not self._stop_signals and line != self._status_line:
             self._status_line = line
@@ -342,6 +348,7 @@ class Daemon:
         try:
             self._publish_grants(old, new)
             takes_bridges = self._take_bridges(old, new)
+            self._metrics.change(new.metrics)
         except BaseException:
             with suppress(SpeedError, OSError):
                 self._publish_grants(new, old)
@@ -440,6 +447,7 @@ def _with_grants_of(old: Config, new: Config) -> Config:
     each = tuple(replace(one, **rights.get(one.name, {})) for one in old.each_topic)
     log = replace(old.log, level=new.log.level)
     taken = replace(old, node=node, log=log, processes=new.processes, journal=journal, topics=topics, each_topic=each)
+    taken = replace(taken, metrics=new.metrics)
     if old.hosts is None or new.hosts is None:
         return taken
     return replace(taken, hosts=replace(old.hosts, allow=new.hosts.allow), host_grants=new.host_grants)
@@ -452,23 +460,7 @@ def _rights(settings: TopicsSettings | TopicSettings) -> dict[str, Any]:
 
 def _differences(running: Config, wanted: Config) -> Iterator[str]:
     """Sections of a configuration that differ from what runs."""
-    for section in (
-        "node",
-        "log",
-        "python_path",
-        "services",
-        "processes",
-        "journal",
-        "topics",
-        "each_topic",
-        "bridges",
-        "gateway",
-        "token_keys",
-        "encryption",
-        "hosts",
-        "each_host",
-        "host_grants",
-    ):
+    for section in (one.name for one in fields(Config) if one.compare and one.name != "path"):
         if getattr(running, section) != getattr(wanted, section):
             yield section
 
@@ -492,7 +484,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
     services = [(service, load_service(service.entry)) for service in config.services]
     log.info("starting", config=str(config.path), pid=os.getpid())
     node = _own_node(config)
-    recording = hosting = gateway = bridging = joining = lock = None
+    recording = hosting = gateway = bridging = joining = metrics = lock = None
     health = Health()
     try:
         lock = _only_one(node.root)
@@ -519,11 +511,15 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             log.info("bridges", names=[bridge.name for bridge in config.bridges])
         if gateway is not None:
             gateway.also(bridging.metrics)
+        metrics = Exposing(node, DaemonParts(health, bridging, hosting, gateway, recording), log)
+        metrics.change(config.metrics)
         node.allow(*config.node.allow)
         node.ready()
-        return Daemon(config, node, recording, hosting, gateway, joining, bridging, sink, log, ready_fd, health).run()
+        return Daemon(
+            config, node, recording, hosting, gateway, joining, bridging, metrics, sink, log, ready_fd, health
+        ).run()
     finally:
-        _end(gateway, joining, bridging)
+        _end(metrics, gateway, joining, bridging)
         if not node.closed:  # a lost node has ended already
             node.close()
         _end(recording, hosting)
@@ -531,7 +527,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             lock.release()
 
 
-def _end(*parts: Gateway | Joining | Bridging | Recording | Hosting | None) -> None:
+def _end(*parts: Exposing | Gateway | Joining | Bridging | Recording | Hosting | None) -> None:
     """Close those that were opened."""
     for part in parts:
         if part is not None:

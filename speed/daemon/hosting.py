@@ -15,6 +15,7 @@ from speed.daemon.config import Config, JournalSettings, TopicSettings, TopicsSe
 from speed.daemon.host import change_grants
 from speed.errors import ConfigurationError, SpeedError
 from speed.fs.keyfile import KeySource
+from speed.fs.root import ensure_observers
 from speed.gateway.settings import GatewaySettings
 from speed.hosts import HostGrants, HostGrantSettings, HostsSettings
 from speed.hosts.services import HostGateway, ProxyNodes
@@ -84,6 +85,11 @@ class Recording:
         """Refuse the events of other topics than before."""
         if self._recorder:
             self._recorder.refuse(topics)
+
+    @property
+    def trouble(self) -> str:
+        """Why the journal cannot be written; empty if it can."""
+        return self._writer.trouble
 
     def lost(self) -> str | None:
         """The name of a recording node that is lost."""
@@ -253,6 +259,13 @@ class Hosting:
         """Where the topics lie, for bridges: hold its ``lock``."""
         return self._topics
 
+    def described(self) -> list[dict[str, Any]]:
+        """Each topic with its subscriptions; none of those that lie in a cluster, which has metrics of its own."""
+        if not isinstance(self._topics, Catalogue):
+            return []
+        with self._topics.lock:
+            return [one.described() for one in self._topics.every()]
+
     @property
     def host(self) -> Host:
         """What answers for the topics."""
@@ -327,6 +340,15 @@ def _kept(general: Keeping, topic: TopicSettings) -> Keeping:
 
 
 NAME = "speedd-gateway"
+
+
+def let_look(node: Node, log: Any) -> None:
+    """Have speedd's ``node`` and commands look at all nodes, unless the owner of the root said who may."""
+    try:
+        if ensure_observers(node.root, node.name):
+            log.info("observers", names=[node.name, "cli.*"])
+    except OSError as error:
+        log.warning("observers_not_written", reason=f"{error.strerror}")
 
 
 def opened_gateway(settings: GatewaySettings, config: Config, hosting: Hosting, health: Health) -> Gateway:

@@ -19,6 +19,7 @@ from speed.gateway.settings import MAX_HELD_KEYS
 from speed.message.algorithms import FIPS_MODES, algorithm_of
 from speed.message.declared import TYPES, rotation_of
 from speed.message.errors import MessageError
+from speed.observe.metrics import split_listen
 from speed.wire import names
 from speed.wire.names import check_host_name, check_remote_pattern, local_grant
 from speed.wire.text import harmless
@@ -236,6 +237,16 @@ def as_nats_address(value: Any) -> str:
         raise ValueRefusedError(str(error), 'write "nats://host:4222"') from None
     if address.backend != "nats":
         raise ValueRefusedError(f"hosts do not meet over {address.backend}", 'write "nats://host:4222"')
+    return text
+
+
+def as_listen(value: Any) -> str:
+    text = as_text(value)
+    try:
+        split_listen(text)
+    except ValueError as error:
+        todo = 'write "127.0.0.1:9464", "[::1]:9464" or "unix:/path"'
+        raise ValueRefusedError(f"{found_value(value)}: {error}", todo) from None
     return text
 
 

@@ -22,7 +22,15 @@ from speed.fs.open import (
     unlink_quietly,
     write_all,
 )
-from speed.fs.root import UntrustedPathError, followed, is_group_root, is_private, prepare_root, share_root
+from speed.fs.root import (
+    UntrustedPathError,
+    ensure_observers,
+    followed,
+    is_group_root,
+    is_private,
+    prepare_root,
+    share_root,
+)
 from speed.wire import names
 from speed.wire.identities import (
     STATEMENT_BYTES,
@@ -364,9 +372,13 @@ def init_root(root: str | os.PathLike[str] | None = None, key: str | os.PathLike
 
 
 def make_root(root: str, key: str, group: int | None = None) -> tuple[str, bool]:
-    """Make what is missing at these absolute paths, for a group or not: the id of the key, and whether it is new."""
+    """Make what is missing at these absolute paths, for a group or not: the id of the key, and whether it is new.
+
+    Who owns the root also lets speedd and the operator's commands look at all nodes, unless something else is said.
+    """
     prepare_root(root)
     if group is not None:
         share_root(root, group)
+    ensure_observers(root)
     made = ensure_key_file(key, (secrets.token_bytes(KEY_BYTES),))
     return load_key_file(key).key_id.hex(), made

@@ -85,7 +85,7 @@ class Node(Verbs):
             open their files again when they are used. Without it, half of what the process may open when the node
             starts, at most 8192; 1 or more.
         identity: identity file of this node alone (``speed key identity new``): its links with other identities open
-            for nobody else; nodes in Python, with ``engine="python"``.
+            for nobody else.
         segment_limits: what may be kept of payloads that come in segments.
         security: how messages are signed, encrypted and checked; without it they are handed out as they came, for a
             program that checks them itself.

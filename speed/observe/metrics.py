@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from speed.core.scheduler import TIME_BOUNDS_SECONDS
 from speed.errors import ConfigurationError, StorageError
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 
+class Collector(Protocol):
+    """Has metrics of its own, as ``prometheus_client`` collects them."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Families of metrics, each with its samples."""
+
+
+UNIX = "unix:"
 MAX_NAMES = 500
 """Of one kind from one node: who answers chooses them, and how many there are."""
 _GAUGES = {
@@ -114,17 +123,46 @@ def _buckets(counts: Sequence[int]) -> Iterator[tuple[str, float]]:
         yield (str(TIME_BOUNDS_SECONDS[place]) if place < len(TIME_BOUNDS_SECONDS) else "+Inf"), seen
 
 
-def metrics_text(answers: Answers) -> str:
-    """OpenMetrics of what nodes answered. Raises ConfigurationError without ``prometheus-client``."""
+def metrics_text(answers: Answers, *others: Collector) -> str:
+    """OpenMetrics of what nodes answered, and ``others``. Raises ConfigurationError without ``prometheus-client``."""
     try:
         from prometheus_client import CollectorRegistry
         from prometheus_client.openmetrics.exposition import generate_latest
     except ImportError:
         raise ConfigurationError("metrics need prometheus-client: pip install 'speed-ipc[metrics]'") from None
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(NodeMetrics(answers))
+    for one in (NodeMetrics(answers), *others):
+        registry.register(one)
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return text.decode()
+
+
+# Where they are read.
+
+
+def split_listen(listen: str) -> tuple[str, int]:
+    """Address and port of ``host:port`` or ``[address]:port``; a path and 0 of ``unix:/path``. Raises ValueError."""
+    if listen.startswith(UNIX):
+        path = listen.removeprefix(UNIX)
+        if not os.path.isabs(path):
+            raise ValueError("a socket is named by its whole path: unix:/path")
+        return path, 0
+    host, colon, port = listen.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        raise ValueError("it is no address with a port")
+    return host, int(port)
+
+
+def is_loopback(listen: str) -> bool:
+    """Whether only this machine reaches it. Raises ValueError."""
+    host, _ = split_listen(listen)
+    if listen.startswith(UNIX) or host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def write_textfile(path: str, text: str) -> None:

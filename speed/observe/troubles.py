@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 from speed.observe import Finding
 from speed.observe.figures import Answers
+from speed.wire.names import matches, observers_path
 
 STATUS_SECONDS = 3.0
 """Hosts of topics and bridges may take so long."""
@@ -83,12 +84,15 @@ def _since(node: str, before: dict[str, Any], now: dict[str, Any]) -> Iterator[F
 
 
 def _hidden(own: Node, seen: Answers) -> Iterator[Finding]:
-    """Nodes that tell this command nothing."""
-    hidden = [entry.name for entry in own.nodes() if entry.name not in seen and entry.name != own.name]
+    """Nodes that tell this command nothing, though they do not deny it."""
+    unseen = [entry for entry in own.nodes() if entry.name not in seen and entry.name != own.name]
+    hidden = [entry.name for entry in unseen if not any(matches(one, own.name) for one in entry.deny)]
     if hidden:
         shown = ", ".join(sorted(hidden)[:MANY_NODES])
         found = f"{len(hidden)} nodes do not allow this command: {shown}"
-        yield Finding("nodes", "warning", found, f"allow {own.name.rsplit('.', 1)[0]}.* in them, to see how they do")
+        family = f"{own.name.rsplit('.', 1)[0]}.*"
+        todo = f"name {family} in {observers_path(own.root)}, to see how they do, or allow it in them"
+        yield Finding("nodes", "warning", found, todo)
 
 
 def _listed(own: Node, host: str, service: str) -> Iterable[dict[str, Any]]:

@@ -216,6 +216,7 @@ nb::object to_object(const NodeInfo& info) {
   entry["allow"] = texts(info.allow);
   entry["deny"] = texts(info.deny);
   entry["shared"] = texts(info.shared);
+  entry["observers"] = texts(info.observers);
   entry["subscriptions"] = texts(info.subscriptions);
   entry["language"] = info.language;
   entry["version"] = info.version;

@@ -341,6 +341,18 @@ class Context:
     stats: Stats = field(default_factory=Stats)
     limiter: LogLimiter = field(default_factory=LogLimiter)
     shutdown: Shutdown = field(default_factory=Shutdown)
+    lock: threading.Lock = field(default_factory=lambda: threads.lock("node"))
+    """Changes of grants and services, and what is published of them."""
+
+    def publish_grants(self) -> None:
+        """Have the entry say who may write here, and who may look; the caller holds ``lock``."""
+        policy = self.policy
+        self.registration.update(
+            allow=policy.allowed(),
+            deny=policy.denied(),
+            identities=policy.identities(),
+            observers=policy.observers(),
+        )
 
     @property
     def keyring(self) -> Keyring:

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from speed.core import counters, texts
-from speed.core.access import granted
+from speed.core.access import granted, observed
 from speed.core.lane import Awake, Token
 from speed.core.log import logger
 from speed.engine import threads
@@ -68,11 +68,14 @@ class Links:
     def on_open(self, opened: Callable[[OutgoingLink], None]) -> None:
         self._opened = opened
 
-    def granted(self, target: str, until: float = 0.0, *, starting: bool = False) -> OutgoingLink:
+    def granted(
+        self, target: str, until: float = 0.0, *, starting: bool = False, looking: bool = False
+    ) -> OutgoingLink:
         """The link to a live node that allows this one (A-3); nothing is written before this returns.
 
         One that is starting and does not allow it yet is waited for ``until`` (monotonic seconds). With ``starting``
-        the link to one that is starting is returned at once: ``link.entry`` says so.
+        the link to one that is starting is returned at once: ``link.entry`` says so. With ``looking`` it is for what an
+        observer may write too (A-7).
         Raises UnknownNodeError, NodeStartingError or AccessDeniedError.
         """
         now = monotonic()
@@ -85,15 +88,16 @@ class Links:
             raise UnknownNodeError(self._context.registry.absence(target))
         if entry.status == "leaving":
             raise NodeLeftError(texts.leaving(target))
-        if entry.status == "starting" and not starting and not self._is_granted(entry):
+        by_grant = not (looking and observed(entry, self._context.name))
+        if entry.status == "starting" and by_grant and not starting and not self._is_granted(entry):
             entry = self._started(entry, until)
         is_starting = starting and entry.status == "starting"
-        if not is_starting:
+        if by_grant and not is_starting:
             self._check_grant(entry)
         link = self.open(target, entry.generation)
         link.features, link.entry = entry.features, entry
         self._bind(link, entry)
-        if entry.status == "online":
+        if entry.status == "online" and by_grant:
             self._fresh[target] = (now + FRESH_SECONDS, link)
         return link
 

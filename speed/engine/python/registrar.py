@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -13,9 +14,10 @@ from speed.core.log import logger
 from speed.engine import threads
 from speed.engine.python.context import Context
 from speed.engine.threads import ProgramsCode
-from speed.errors import LeaseLostError, RegistrationError, SpeedError, StorageError
+from speed.errors import ConfigurationError, LeaseLostError, RegistrationError, SpeedError, StorageError
 from speed.fs.claim import seal_anew
 from speed.fs.registry import RegistryWatch
+from speed.fs.root import observers_of
 from speed.fs.sweep import Leftovers, sweep, written_within
 from speed.wire.entry import Entry
 from speed.wire.names import claims_dir
@@ -139,6 +141,8 @@ class Registrar:
         self._lost_handlers: tuple[Callable[[SpeedError], object], ...] = ()
         self._refused = ""
         """What was said last of the key file."""
+        self._observers_refused = ""
+        """The same of the observers."""
         self._watch: RegistryWatch | None = None
         self._watch_lock = threads.lock("watch")
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-registry", daemon=True)
@@ -227,6 +231,7 @@ class Registrar:
     def _renew(self) -> bool:
         """One heartbeat; False once the name is lost. A failed write is tried again until the lease ends."""
         self._look_at_keys()
+        self._look_at_observers()
         registration = self._context.registration
         restored = registration.claims_restored
         try:
@@ -253,6 +258,21 @@ class Registrar:
         if str(error) != self._refused:
             self._refused = str(error)
             log.warning("%s goes on with the keys that it has: %s", self._context.name, error)
+
+    def _look_at_observers(self) -> None:
+        """Take observers that changed (A-7); a file that does not count names none, which is said once."""
+        context, refused, found = self._context, "", tuple[str, ...]()
+        try:
+            found = observers_of(context.root)
+        except ConfigurationError as error:
+            refused = str(error)
+            if refused != self._observers_refused:
+                log.warning("%s", error)
+        self._observers_refused = refused
+        if found != context.registration.entry.observers:
+            with context.lock, contextlib.suppress(OSError, SpeedError):  # the heartbeat that follows says it
+                context.policy.observe(found)
+                context.publish_grants()
 
     def _check_others(self) -> None:
         for target in self._context.pending.targets():

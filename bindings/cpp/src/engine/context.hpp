@@ -18,6 +18,7 @@
 #include <memory>
 
 #include "core/node_state.hpp"
+#include "core/observers.hpp"
 #include "engine/log_limiter.hpp"
 #include "engine/stats.hpp"
 #include "fs/keys/key_store.hpp"
@@ -135,6 +136,7 @@ struct Context {
   bool is_judge = true;  // of messages; else what embeds this node is
   std::unique_ptr<const message::Guard> guard;  // null: messages are handed out as they came
   AccessPolicy policy;
+  core::Observers observers;
   Stats stats;
   LogLimiter log;
   wire::Buffers buffers;

@@ -5,6 +5,7 @@
 #include "core/counters.hpp"
 #include "fs/bell.hpp"
 #include "fs/clock.hpp"
+#include "fs/registry/observers.hpp"
 #include "speed/error.hpp"
 
 namespace speed::engine {
@@ -38,7 +39,8 @@ NodeInfo info_of(const wire::Entry& entry) {
           entry.version,
           entry.features,
           entry.ephemeral,
-          entry.shared};
+          entry.shared,
+          entry.observers};
 }
 
 Registrar::Registrar(Context& context, Workers& workers, Duration heartbeat)
@@ -134,6 +136,7 @@ void Registrar::guarded(const char* what, Part part) {
 
 // One heartbeat; false once the name is lost. A failed write is tried again until the lease ends.
 bool Registrar::renew() {
+  guarded("who may look", [&] { look_at_observers(); });
   context_.buffers.tidy();
   look_at_keys();
   const std::uint64_t restored = context_.registration->claims_restored();
@@ -151,6 +154,26 @@ bool Registrar::renew() {
                          "the claim of this node was removed, and made again: nobody but the node may remove it");
   }
   return true;
+}
+
+// Takes observers that changed. A file that does not count names none, which is said once.
+void Registrar::look_at_observers() {
+  std::vector<std::string> found;
+  std::string wrong;
+  try {
+    found = fs::observers_of(context_.root);
+  } catch (const ConfigurationError& error) {
+    wrong = error.what();
+  }
+  if (wrong != std::exchange(refused_observers_, wrong) && !wrong.empty()) {
+    context_.log.always(LogLevel::warning, "speed.registry", wrong);
+  }
+  if (found == context_.registration->entry().observers) return;
+  context_.observers.replace(std::move(found));
+  context_.registration->update([&](wire::Entry& entry) {
+    entry.observers = context_.observers.names();
+    entry.deny = context_.observers.denials(context_.policy);
+  });
 }
 
 // Takes keys that changed; what is wrong with their file is said once, and again after it was mended (W-20).

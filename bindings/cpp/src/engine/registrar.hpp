@@ -43,6 +43,7 @@ class Registrar {
 
   void run();
   bool renew();
+  void look_at_observers();
   void look_at_keys();
   void look() SPEED_EXCLUDES(lock_);
   template <class Part>
@@ -58,6 +59,7 @@ class Registrar {
   fs::Watch watch_;
   core::RegistryView view_ SPEED_GUARDED_BY(lock_);
   std::string refused_;  // what was said last of the key file
+  std::string refused_observers_;  // and of the observers
   Mutex lock_;
   bool watching_ SPEED_GUARDED_BY(lock_) = false;
   std::vector<HandlerPtr> join_handlers_ SPEED_GUARDED_BY(lock_);

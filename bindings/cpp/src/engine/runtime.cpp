@@ -16,6 +16,7 @@
 #include "fs/keys/key_store.hpp"
 #include "fs/lane/lane_state.hpp"
 #include "fs/probe.hpp"
+#include "fs/registry/observers.hpp"
 #include "fs/registry/root.hpp"
 #include "speed/error.hpp"
 #include "wire/names/names.hpp"
@@ -136,6 +137,16 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.durable = options.durable;
   context.remote = filesystem.is_remote;
   context.polling = options.polling || filesystem.is_remote || !filesystem.supports_fifo;
+  let_look();
+}
+
+// Observers are those of the root's owner; a file that does not count names none.
+void Runtime::let_look() {
+  try {
+    context.observers.replace(fs::observers_of(context.root));
+  } catch (const ConfigurationError& error) {
+    context.log.always(LogLevel::warning, "speed.registry", error.what());
+  }
 }
 
 // The inbox is ready before anyone can see the entry.
@@ -155,7 +166,7 @@ void Runtime::claim(const NodeOptions& options) {
     if (won.former > 0) fs::fence_lanes(context.root, context.name, won.generation, context.keyring());
     if (!context.polling) bell = std::make_unique<fs::Bell>(wire::bell_path(context.root, context.name));
   };
-  const fs::Registration::Settings settings{
+  fs::Registration::Settings settings{
       context.name,
       in_milliseconds("lease", options.lease),
       in_milliseconds("heartbeat", options.heartbeat),
@@ -166,6 +177,7 @@ void Runtime::claim(const NodeOptions& options) {
       [&](const std::string& text) { context.log.always(LogLevel::warning, "speed.registry", text); },
       options.ephemeral,
       options.starting};
+  settings.observers = context.observers.names();
   context.registration = fs::Registration::make(*context.registry, settings, before_publish);
   context.generation = context.registration->generation();
   try {

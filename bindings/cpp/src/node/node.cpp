@@ -161,7 +161,7 @@ namespace {
 void publish_grants(Runtime& node) {
   node.context.registration->update([&](wire::Entry& entry) {
     entry.allow = node.context.policy.allowed();
-    entry.deny = node.context.policy.denied();
+    entry.deny = node.context.observers.denials(node.context.policy);
   });
 }
 

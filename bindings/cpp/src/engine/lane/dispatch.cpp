@@ -45,7 +45,7 @@ Dispatch::Dispatch(const Parts& parts, std::function<void(const std::string&)> l
 }
 
 bool Dispatch::may_read(const std::string& source) const {
-  return to_.context.policy.publishes(source) || to_.links.knows(source);
+  return to_.context.policy.publishes(source) || to_.context.observers.cover(source) || to_.links.knows(source);
 }
 
 const std::array<Dispatch::Handler, 10> Dispatch::handlers{nullptr,
@@ -60,7 +60,7 @@ const std::array<Dispatch::Handler, 10> Dispatch::handlers{nullptr,
                                                            &Dispatch::stream};
 
 void Dispatch::dispatch(const LanePtr& lane, const fs::Received& received) {
-  if (!is_reply(received) && !to_.context.policy.allows(lane->source())) {
+  if (!is_reply(received) && !to_.context.policy.allows(lane->source()) && !is_look(lane, received)) {
     unauthorised(lane, received);
   } else if ((received.header.flags & wire::flag_segment) != 0) {
     segments_->accept(lane, received);
@@ -71,6 +71,14 @@ void Dispatch::dispatch(const LanePtr& lane, const fs::Received& received) {
 
 void Dispatch::handle(const LanePtr& lane, const fs::Received& received) {
   (this->*handlers[static_cast<std::size_t>(received.header.type)])(lane, received);
+}
+
+// Whether it is what an observer may write without a grant: a ping, or a question for figures.
+bool Dispatch::is_look(const LanePtr& lane, const fs::Received& received) const {
+  if (!to_.context.observers.include(lane->source(), to_.context.policy)) return false;
+  if ((received.header.flags & wire::flag_segment) != 0) return false;
+  const bool is_question = received.header.type == EnvelopeType::discovery;
+  return wire::is_look(received.header.type, is_question ? wire::decode_control(received.payload) : Map());
 }
 
 // Discarded; only a request is told, since its caller waits.

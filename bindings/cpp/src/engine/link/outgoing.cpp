@@ -405,23 +405,23 @@ int OutgoingLink::bell_fd() {
   return rests_ ? -1 : ringer_.fd();
 }
 
-LinkPtr Links::granted(const std::string& target, TimePoint deadline) {
-  if (LinkPtr link = look(target, true).link) return link;
+LinkPtr Links::granted(const std::string& target, TimePoint deadline, Right right) {
+  if (LinkPtr link = look(target, true, right).link) return link;
   const Workers::PlaceRelease released;
   while (true) {
     look_for_interruption();
-    if (LinkPtr link = look(target, true).link) return link;
+    if (LinkPtr link = look(target, true, right).link) return link;
     if (fs::monotonic_now() >= deadline) throw still_starting(target);
     if (context_.life.wait_for_end(starting_pause)) context_.life.check();
   }
 }
 
-Links::Granted Links::granted_call(const std::string& target) { return look(target, false); }
+Links::Granted Links::granted_call(const std::string& target) { return look(target, false, Right::grant); }
 
 NodeStartingError still_starting(const std::string& target) { return NodeStartingError(core::texts::starting(target)); }
 
 // `may_start`: a node that is starting gets what it allows already.
-Links::Granted Links::look(const std::string& target, bool may_start) {
+Links::Granted Links::look(const std::string& target, bool may_start, Right right) {
   if (fs::EntryPtr entry = context_.registry->granted_lately(target, context_.name)) {
     LinkPtr link = open(target, static_cast<std::uint32_t>(entry->generation));
     return {std::move(link), std::move(entry)};
@@ -433,7 +433,8 @@ Links::Granted Links::look(const std::string& target, bool may_start) {
     throw UnknownNodeError(context_.registry->absence(target));
   }
   if (entry->status == "leaving") throw NodeLeftError(core::texts::leaving(target));
-  const bool grants = wire::grants(*entry, context_.name);
+  const bool grants = wire::grants(*entry, context_.name) ||
+                      (right == Right::look && wire::observed_by(*entry, context_.name));
   if (entry->status == "starting" && !(may_start && grants)) return {nullptr, entry};
   if (!grants) {
     context_.stats.count(core::counters::sends_denied);

@@ -140,6 +140,9 @@ class Links {
   // Called with each link that is about to open its files.
   void on_open(std::function<void(OutgoingLink&)> opened) { opened_ = std::move(opened); }
 
+  // By what right somebody writes: what an observer may write too needs no grant.
+  enum class Right { grant, look };
+
   // A link, and the entry of the life of its target that was looked at.
   struct Granted {
     LinkPtr link;  // null: that node is starting, and does not serve yet
@@ -148,7 +151,7 @@ class Links {
   // The link to a live node that allows this one; nothing is written before this returns. One that is starting is
   // waited for, up to a deadline, if it does not allow that yet; Interrupted.
   // UnknownNodeError, AccessDeniedError, NodeLeftError, NodeStartingError.
-  LinkPtr granted(const std::string& target, TimePoint deadline = {});
+  LinkPtr granted(const std::string& target, TimePoint deadline = {}, Right right = Right::grant);
   // The same for a call: waits for nothing.
   Granted granted_call(const std::string& target);
 
@@ -173,7 +176,7 @@ class Links {
   void shut();  // for good
 
  private:
-  Granted look(const std::string& target, bool may_start);
+  Granted look(const std::string& target, bool may_start, Right right);
   LinkPtr make(const std::string& target) SPEED_REQUIRES(lock_);
   std::uint32_t life_of(const std::string& target) const;  // the generation of an ephemeral target, else 0
   void woken(OutgoingLink& link) SPEED_EXCLUDES(lock_);

@@ -34,6 +34,7 @@ wire::Entry first_entry(const Registration::Settings& settings, const Won& won) 
   entry.version = SPEED_VERSION;
   entry.features = settings.features;
   entry.allow = settings.allow;
+  entry.observers = settings.observers;
   entry.ephemeral = settings.ephemeral;
   if (settings.starting) entry.status = "starting";
   return entry;

@@ -36,6 +36,7 @@ void each_field(AnyEntry& entry, Visit visit) {
   visit("features", entry.features);
   visit("ephemeral", entry.ephemeral);
   visit("shared", entry.shared);
+  visit("observers", entry.observers);
 }
 
 [[noreturn]] void refuse(const std::string& why) { throw WireError("BAD_ENTRY", why); }
@@ -64,13 +65,14 @@ void take(const Json& value, const char* key, std::vector<std::string>& to) {
 }
 
 bool may_be_absent(std::string_view key) {
-  return key == "features" || key == "ephemeral" || key == "deny" || key == "shared";
+  return key == "features" || key == "ephemeral" || key == "deny" || key == "shared" || key == "observers";
 }
 
 void check_meaning(const Entry& entry, const Json& values) {
   if (!is_node_name(entry.name)) refuse("name is not allowed");
   if (!std::ranges::all_of(entry.allow, is_grant)) refuse("a grant is not allowed");
   if (!std::ranges::all_of(entry.deny, is_grant)) refuse("a denial is not allowed");
+  if (!std::ranges::all_of(entry.observers, is_grant)) refuse("an observer is not allowed");
   if (!std::ranges::all_of(entry.subscriptions, is_topic_pattern)) refuse("a subscription is not allowed");
   if (!std::ranges::all_of(entry.shared, is_topic_pattern)) refuse("a shared subscription is not allowed");
   if (entry.generation < 1 || entry.generation > max_generation) refuse("generation is out of range");
@@ -101,6 +103,11 @@ bool grants(const Entry& entry, std::string_view name) {
   return specificity(entry.allow, name) > specificity(entry.deny, name);
 }
 
+bool observed_by(const Entry& entry, std::string_view name) {
+  const auto covers = [&](const std::string& one) { return matches(one, name); };
+  return std::ranges::any_of(entry.observers, covers) && std::ranges::none_of(entry.deny, covers);
+}
+
 bool has_feature(const Entry& entry, std::string_view feature) {
   return std::ranges::find(entry.features, feature) != entry.features.end();
 }
@@ -126,6 +133,7 @@ std::string encode_entry(const Entry& entry, const Key& registry_key, std::size_
   if (!entry.ephemeral) values.erase("ephemeral");
   if (entry.deny.empty()) values.erase("deny");
   if (entry.shared.empty()) values.erase("shared");
+  if (entry.observers.empty()) values.erase("observers");
   values["nodeId"] = to_hex(node_id(entry.name));
   for (const KeyId& id : key_ids) values["keyIds"].push_back(to_hex(id));
   std::string data = values.dump(-1, ' ', true, Json::error_handler_t::replace);

@@ -124,6 +124,8 @@ NodeId node_id(std::string_view name) {
 std::string registry_dir(std::string_view root) { return joined({root, "/speed_registry"}); }
 std::string claims_dir(std::string_view root) { return joined({root, "/speed_registry/.claims"}); }
 
+std::string observers_path(std::string_view root) { return joined({root, "/speed_registry/.observers"}); }
+
 std::string entry_path(std::string_view root, std::string_view name) {
   return joined({root, "/speed_registry/", name, ".node"});
 }

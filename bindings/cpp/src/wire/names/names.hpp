@@ -55,6 +55,7 @@ struct LaneFileName {
 
 std::string registry_dir(std::string_view root);
 std::string claims_dir(std::string_view root);
+std::string observers_path(std::string_view root);
 std::string entry_path(std::string_view root, std::string_view name);
 std::string claim_path(std::string_view root, std::string_view name, std::uint32_t generation);
 inline constexpr char floor_name[] = "floor";  // in the directory of the claims

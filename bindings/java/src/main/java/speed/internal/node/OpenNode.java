@@ -2,6 +2,7 @@ package speed.internal.node;
 
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -21,13 +22,16 @@ import speed.errors.ConfigurationException;
 import speed.errors.NodeClosedException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
+import speed.internal.core.AccessPolicy;
 import speed.internal.core.Interceptors;
+import speed.internal.engine.PeerIdentities;
 import speed.internal.engine.call.Calls;
 import speed.internal.engine.call.Members;
 import speed.internal.engine.deliver.Delivery;
 import speed.internal.engine.remote.Peer;
 import speed.internal.topics.HostedTopic;
 import speed.internal.wire.Batch;
+import speed.internal.wire.Card;
 import speed.internal.wire.Conversion;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Hosts;
@@ -65,9 +69,7 @@ final class OpenNode implements Node {
     public void allow(String... patterns) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context()
-                    .policy
-                    .allow(runtime.context().registration::allow, Hosts.localGrants(Arrays.asList(patterns)));
+            runtime.context().policy.allow(this::publish, Hosts.localGrants(Arrays.asList(patterns)));
         }
         runtime.lookAgain();
     }
@@ -77,17 +79,21 @@ final class OpenNode implements Node {
         checkOpen();
         synchronized (runtime) {
             runtime.context().policy.deny(Hosts.localGrants(Arrays.asList(patterns)));
-            runtime.context()
-                    .registration
-                    .allow(
-                            runtime.context().policy.allowed(),
-                            runtime.context().policy.denied());
+            runtime.context().registration.allow(runtime.context().policy);
         }
+    }
+
+    private void publish(AccessPolicy policy) {
+        PeerIdentities.checkGrants(policy, runtime.context().peers);
+        runtime.context().registration.allow(policy);
     }
 
     @Override
     public List<String> allowed() {
-        return runtime.context().policy.allowed();
+        AccessPolicy policy = runtime.context().policy;
+        List<String> grants = new ArrayList<>(policy.allowed());
+        grants.addAll(policy.identities());
+        return List.copyOf(grants);
     }
 
     // --- services ---
@@ -321,7 +327,10 @@ final class OpenNode implements Node {
         long deadline = System.nanoTime() + timeout.toNanos();
         while (true) {
             Entry entry = runtime.context().registry.surelyLive(target);
-            if (entry != null && !entry.isLeaving() && !entry.isStarting() && entry.grants(name())) {
+            if (entry != null
+                    && !entry.isLeaving()
+                    && !entry.isStarting()
+                    && runtime.context().isGrantedBy(entry)) {
                 return info(entry);
             }
             if (System.nanoTime() >= deadline || runtime.context().awaitStop(WAIT_NANOS)) {
@@ -442,7 +451,9 @@ final class OpenNode implements Node {
                 published.allow(),
                 published.deny(),
                 published.subscriptions(),
-                published.shared());
+                published.shared(),
+                Card.fingerprintIn(entry),
+                published.identities());
     }
 
     @Override
