@@ -172,11 +172,11 @@ class CallLog:
         """``service`` with a row for each of its answers."""
         return _Logged(self, as_service(name, service))
 
-    def add(self, service: str, caller: str, seconds: float, outcome: str) -> None:
+    def add(self, service: str, caller: str, seconds: float, outcome: str, traceparent: str = "") -> None:
         """Have one row written soon."""
         if len(self._waiting) == MAX_WAITING:
             self.dropped += 1
-        self._waiting.append(_Row(service, call_bytes(caller, round(seconds * 1e6), outcome)))
+        self._waiting.append(_Row(service, call_bytes(caller, round(seconds * 1e6), outcome, traceparent)))
         self._arrived.set()
 
     def _run(self) -> None:
@@ -231,5 +231,6 @@ class _Logged:
     def invoke(self, request: Request) -> Response:
         began = perf_counter()
         response = run(self._service, request)
-        self._log.add(request.service, request.caller, perf_counter() - began, response.error_code or "OK")
+        seconds, outcome = perf_counter() - began, response.error_code or "OK"
+        self._log.add(request.service, request.caller, seconds, outcome, request.traceparent or "")
         return response
