@@ -61,8 +61,9 @@ WORDS: dict[Any, str] = {
 INTRODUCTION = """# Configuration of speedd
 
 `speedd run -c speedd.toml` reads one TOML file. `speedd check -c speedd.toml` lists every mistake in it with its line.
-Relative paths are relative to the directory of the file. `SIGHUP` makes speedd read the file again and take over its
-grants and bridges. The column *allowed* holds what the check says of a wrong value.
+Relative paths are relative to the directory of the file. `SIGHUP` makes speedd read the file again:
+[deploying](../howto/deploy.md) tells what a reload takes over. The column *allowed* holds
+what the check says of a wrong value.
 """
 
 

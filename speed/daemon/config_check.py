@@ -45,6 +45,7 @@ from speed.daemon.toml import (
     as_name,
     as_namespace,
     as_one_of,
+    as_patience,
     as_seconds,
     as_tenant_namespace,
     as_text,
@@ -261,6 +262,7 @@ class _Reader:
                 "restart": as_one_of(RESTART_POLICIES),
                 "start_timeout_seconds": as_seconds,
                 "stop_timeout_seconds": as_seconds,
+                "ping_timeout_seconds": as_patience,
             },
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from speed import Node
 from speed.backends.address import parse_address
 from speed.daemon.config import Config, JournalSettings, TopicSettings, TopicsSettings
+from speed.daemon.control import Trouble
 from speed.daemon.host import change_grants
 from speed.errors import ConfigurationError, SpeedError
 from speed.fs.keyfile import KeySource
@@ -26,6 +27,7 @@ from speed.message.declared import EncryptionSettings
 from speed.topics.backend import TopicStore
 from speed.topics.catalogue import Catalogue
 from speed.topics.host import WORKERS, Access, Grants, Host, everybody
+from speed.topics.subscription import SubscriptionError
 from speed.topics.topic import Keeping
 from speed.wire.names import GATEWAY, journal_dir, journal_node, topics_dir, topics_node
 from speed.wire.seal import Keys
@@ -81,10 +83,15 @@ class Recording:
         for node in self._recorder.nodes if self._recorder else ():
             change_grants(node, old, allow)
 
-    def refuse(self, topics: tuple[str, ...]) -> None:
-        """Refuse the events of other topics than before."""
+    def change(self, settings: JournalSettings) -> None:
+        """Keep records for longer or shorter than before, refuse other topics, record other inboxes.
+
+        Raises what ``Node`` does.
+        """
+        self._writer.keep(settings.max_bytes, settings.max_age_seconds)
         if self._recorder:
-            self._recorder.refuse(topics)
+            self._recorder.refuse(settings.refuse)
+            self._recorder.change_inboxes(settings.inboxes, settings.allow)
 
     @property
     def trouble(self) -> str:
@@ -210,6 +217,8 @@ class MessageKeyRotation:
             self._log.info("message_key_rotated", file=self._path, key_id=fresh.id)
 
 
+MAX_UNREAD = 16
+"""Subscriptions that are named; more would hide what else is wrong."""
 _KEEPING = ("max_bytes", "max_age_seconds", "keep", "backlog", "tombstone_seconds")
 
 
@@ -280,6 +289,15 @@ class Hosting:
         """Remove what need not be kept. Returns what is wrong, empty if nothing is."""
         return self._topics.retain()
 
+    def unread(self) -> list[Trouble]:
+        """Subscriptions that have a backlog and no consumer; of topics in a cluster, the cluster knows."""
+        if not isinstance(self._topics, Catalogue):
+            return []
+        with self._topics.lock:
+            rows = [(one.name, row) for one in self._topics.every() for row in one.subscriptions()]
+        left = [(topic, row) for topic, row in rows if row["backlog"] and not row["consumers"]]
+        return [_unread(topic, row) for topic, row in left[:MAX_UNREAD]]
+
     def reseal(self) -> Iterator[Resealed]:
         """Seal anew with the first key what others sealed; topics are served meanwhile."""
         return self._topics.reseal()
@@ -293,6 +311,20 @@ class Hosting:
         change_grants(self._node, self._allowed, allowed)
         self._allowed = allowed
 
+    def change(self, settings: TopicsSettings, each: tuple[TopicSettings, ...]) -> None:
+        """Make topics that are new, and keep messages for longer or shorter. Topics that are not named any more stay.
+
+        Raises SpeedError.
+        """
+        if isinstance(self._topics, Catalogue):
+            keeping = _keeping(settings)
+            self._topics.change_keeping(keeping, {one.name: _kept(keeping, one) for one in each})
+        with self._topics.lock:
+            try:
+                self._topics.begin([topic.name for topic in each])
+            except SubscriptionError as error:
+                raise ConfigurationError(str(error)) from error
+
     def close(self) -> None:
         """Let whoever waits go, and end."""
         self._host.close()
@@ -304,9 +336,16 @@ class Hosting:
         self._topics.close()
 
 
+def _unread(topic: str, row: Mapping[str, Any]) -> Trouble:
+    what = (
+        f"subscription {row['subscription']} of topic {topic}: {row['backlog']} messages wait, and nobody consumes them"
+    )
+    return Trouble(what, f"start its consumer, or `speed topic unsubscribe {topic} {row['subscription']}`", True)
+
+
 def _files(config: Config, settings: TopicsSettings, root: str, key: str, source: str) -> TopicStore:
     """Topics in the root, or where the settings say."""
-    keeping = Keeping(**{name: getattr(settings, name) for name in _KEEPING})
+    keeping = _keeping(settings)
     return Catalogue(
         str(settings.directory or topics_dir(root)),
         key,
@@ -315,6 +354,10 @@ def _files(config: Config, settings: TopicsSettings, root: str, key: str, source
         keeping=keeping,
         kept={one.name: _kept(keeping, one) for one in config.each_topic},
     )
+
+
+def _keeping(settings: TopicsSettings) -> Keeping:
+    return Keeping(**{name: getattr(settings, name) for name in _KEEPING})
 
 
 def _cluster(settings: TopicsSettings) -> TopicStore:
