@@ -25,7 +25,17 @@ from speed.daemon.child import Forwarded, Groups, LogFile, Surroundings, open_lo
 from speed.daemon.config import Config, LogSettings, TopicSettings, TopicsSettings
 from speed.daemon.control import Health, ServiceNotifier, Trouble, checked_count, checked_name, opened_control
 from speed.daemon.host import change_grants, load_service
-from speed.daemon.hosting import Hosting, MessageKeyRotation, Recording, Resealing, opened_gateway
+from speed.daemon.hosting import (
+    Hosting,
+    MessageKeyRotation,
+    Recording,
+    Resealing,
+    SpeeddParts,
+    opened_console,
+    opened_gateway,
+    opened_hosts,
+    own_node,
+)
 from speed.daemon.supervisor import Supervisor
 from speed.daemon.surroundings_check import key_path, sound_config
 from speed.errors import ConfigurationError, LeaseLostError, RootError, SpeedError, StorageError
@@ -38,7 +48,7 @@ from speed.wire.names import GATEWAY
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-    from speed import MessageSecurity
+    from speed.console.server import Console
     from speed.daemon.hosting import Joining
     from speed.gateway.server import Gateway
 
@@ -84,6 +94,7 @@ class Daemon:
         gateway: Gateway | None,
         joining: Joining | None,
         bridging: Bridging,
+        console: Console | None,
         sink: LogFile,
         log: Any,
         ready_fd: int | None,
@@ -97,6 +108,7 @@ class Daemon:
         self._gateway = gateway
         self._joining = joining
         self._bridging = bridging
+        self._console = console
         self._sink = sink
         self._log = log
         self._ready_fd = ready_fd
@@ -117,6 +129,7 @@ class Daemon:
             "stop": self._stop_now,
             "restart": self._restart_named,
             "scale": self._scale_named,
+            "console": self._console_address,
         }
         self._control = opened_control(node.root, self._answer, log)
         self._stop_signals = 0
@@ -282,6 +295,8 @@ class Daemon:
         if self._gateway is not None and self._gateway.has_failed and not self._failed:
             self._log.error("gateway_ended", reason="an unexpected error, which is logged above")
             self._fail("gateway ended")
+        if self._console is not None and self._console.has_failed and not self._failed:
+            self._fail("console ended")
 
     def _fail(self, why: str) -> None:
         """End with an error, so that whoever supervises speedd starts it again."""
@@ -418,6 +433,11 @@ class Daemon:
         self._log.info("scaled", process=name, count=count)
         return {"processes": processes}
 
+    def _console_address(self, _request: dict[str, Any]) -> dict[str, Any]:
+        if self._console is None:
+            raise ConfigurationError("this speedd has no console: add [console] to its configuration, and restart it")
+        return {"address": self._console.address()}
+
     def _check_going_on(self) -> None:
         if self._stop_signals:
             raise ConfigurationError("speedd is ending")
@@ -464,6 +484,7 @@ def _differences(running: Config, wanted: Config) -> Iterator[str]:
         "bridges",
         "gateway",
         "token_keys",
+        "console",
         "encryption",
         "hosts",
         "each_host",
@@ -491,8 +512,8 @@ def run(config: Config, ready_fd: int | None = None) -> int:
     sys.path[:0] = [str(path) for path in config.python_path]
     services = [(service, load_service(service.entry)) for service in config.services]
     log.info("starting", config=str(config.path), pid=os.getpid())
-    node = _own_node(config)
-    recording = hosting = gateway = bridging = joining = lock = None
+    node = own_node(config, key_path(config))
+    recording = hosting = gateway = bridging = joining = console = lock = None
     health = Health()
     try:
         lock = _only_one(node.root)
@@ -507,7 +528,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         if config.gateway is not None and hosting is not None:
             gateway = opened_gateway(config.gateway, config, hosting, health)
             log.info("gateway", address=config.gateway.address, port=gateway.port, tls=bool(config.gateway.certificate))
-        joining = _joining(config, node.root, log)
+        joining = opened_hosts(config, node.root, key_path(config), log)
         for service, handler in services:
             logged = recording.logged(service.name, handler) if recording is not None else handler
             node.register(service.name, logged, allow=service.allow)
@@ -521,9 +542,14 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             gateway.also(bridging.metrics)
         node.allow(*config.node.allow)
         node.ready()
-        return Daemon(config, node, recording, hosting, gateway, joining, bridging, sink, log, ready_fd, health).run()
+        if config.console is not None:
+            parts = SpeeddParts(node, key_path(config), recording, hosting, bridging, health)
+            console = opened_console(config.console, parts)
+            log.info("console", address=config.console.address, port=console.port, tls=bool(config.console.certificate))
+        opened = (recording, hosting, gateway, joining, bridging, console)
+        return Daemon(config, node, *opened, sink, log, ready_fd, health).run()
     finally:
-        _end(gateway, joining, bridging)
+        _end(console, gateway, joining, bridging)
         if not node.closed:  # a lost node has ended already
             node.close()
         _end(recording, hosting)
@@ -531,36 +557,11 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             lock.release()
 
 
-def _end(*parts: Gateway | Joining | Bridging | Recording | Hosting | None) -> None:
+def _end(*parts: Console | Gateway | Joining | Bridging | Recording | Hosting | None) -> None:
     """Close those that were opened."""
     for part in parts:
         if part is not None:
             part.close()
-
-
-def _security(config: Config) -> MessageSecurity | None:
-    """How messages are encrypted; the library for it is loaded only where that is declared."""
-    if config.encryption is None:
-        return None
-    from speed.message.declared import security_of
-
-    return security_of(config.encryption)
-
-
-def _own_node(config: Config) -> Node:
-    """The node of speedd itself."""
-    settings = config.node
-    return Node(
-        settings.name,
-        root=str(settings.root) if settings.root else None,
-        key=key_path(config),
-        fabrics=list(settings.fabrics),
-        lease_seconds=settings.lease_seconds,
-        heartbeat_seconds=settings.heartbeat_seconds,
-        workers=settings.workers,
-        security=_security(config),
-        starting=True,
-    )
 
 
 def _bridging(config: Config, node: Node, hosting: Hosting | None, recording: Recording | None) -> Bridging:
@@ -575,17 +576,6 @@ def _bridging(config: Config, node: Node, hosting: Hosting | None, recording: Re
         return Node(name, root=node.root, key=key, workers=1, lease_seconds=lease, heartbeat_seconds=heartbeat)
 
     return Bridging(node, key, make_node, hosting, events)
-
-
-def _joining(config: Config, root: str, log: Any) -> Joining | None:
-    """The gateway to other hosts; its modules are loaded only where there is one."""
-    if config.hosts is None:
-        return None
-    from speed.daemon.hosting import Joining
-
-    joining = Joining(config, config.hosts, root, key_path(config))
-    log.info("hosts", name=joining.name)
-    return joining
 
 
 def _only_one(root: str) -> BaseFileLock:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from speed.bridges import EVENTS, MAX_BRIDGES, SERVICE, TOPICS, BridgeSettings, bridge_mistakes, too_many
+from speed.console import ConsoleSettings, is_loopback
 from speed.daemon.config import (
     BACKLOGS,
     DURABILITIES,
@@ -170,6 +171,7 @@ class _Reader:
             topics=TopicsSettings(**found["topics"][0]) if isinstance(document.get("topics"), dict) else None,
             each_topic=tuple(TopicSettings(**one) for one in found["topic"]),
             gateway=GatewaySettings(**found["gateway"][0]) if isinstance(document.get("gateway"), dict) else None,
+            console=ConsoleSettings(**found["console"][0]) if isinstance(document.get("console"), dict) else None,
             token_keys=tuple(TokenKeySettings(**one) for one in found["token_key"]),
             bridges=tuple(BridgeSettings(**one) for one in found["bridge"]),
             encryption=encryption,
@@ -186,6 +188,7 @@ class _Reader:
         grants, fabrics, path = as_list_of(as_grant), as_list_of(as_text), self._path
         return {
             **self._topic_tables(),
+            "console": self._console_table(),
             "node": {
                 "name": as_name(names.check_node_name),
                 "root": path,
@@ -276,6 +279,18 @@ class _Reader:
         }
         return {"topics": {**topics, **topic}, "topic": {"name": as_name(names.check_topic), **topic}}
 
+    def _console_table(self) -> dict[str, Convert]:
+        return {
+            "address": as_text,
+            "port": as_whole(0, 65_535),
+            "hosts": as_list_of(as_text),
+            "certificate": self._path,
+            "private_key": self._path,
+            "actions": as_yes_or_no,
+            "session_seconds": as_age,
+            "history": self._path,
+        }
+
     def _path(self, value: Any) -> Path:
         try:
             return self._directory / Path(as_text(value)).expanduser()
@@ -328,6 +343,7 @@ class _Reader:
         self._check_topics(found["topics"][0], found["topic"], taken)
         self._check_backend(found["topics"][0], found["topic"])
         self._check_gateway(found["gateway"][0], found["token_key"])
+        self._check_console(found["console"][0])
         self._refuse_repeated("host", found["host"], {})
         for path, what, todo in host_mistakes(found, self._lines):
             self._report(path, what, todo)
@@ -421,6 +437,15 @@ class _Reader:
             self._report(("gateway", "issuer"), "tokens need an audience and a [[token_key]]", "add what is missing")
         if ("certificate" in gateway) != ("private_key" in gateway):
             self._report(("gateway",), "TLS needs both certificate and private_key", "add the other one")
+
+    def _check_console(self, console: dict[str, Any]) -> None:
+        """What other machines reach is encrypted: who reads an address on its way would be let in."""
+        if ("certificate" in console) != ("private_key" in console):
+            self._report(("console",), "TLS needs both certificate and private_key", "add the other one")
+        address = console.get("address", ConsoleSettings.address)
+        if not is_loopback(address) and "certificate" not in console:
+            what = f"[console] is reached by other machines at {found_value(address)}, and has no certificate"
+            self._report(("console", "address"), what, "add certificate and private_key, or use 127.0.0.1")
 
     def _check_bridges(self, found: dict[str, list[dict[str, Any]]], taken: dict[str, str]) -> None:
         """Bridges need what their ends lie in."""
