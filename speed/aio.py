@@ -82,12 +82,14 @@ class InHand:
 async def _call_when_allowed(
     node: AsyncNode, host: str, service: str, arguments: dict[str, Any], timeout: float
 ) -> Any:
-    ends = time.monotonic() + min(checked_seconds("timeout", timeout), STARTING_SECONDS)
+    ends, may_ask_again = time.monotonic() + min(checked_seconds("timeout", timeout), STARTING_SECONDS), True
     while True:
         try:
             return await node.call(host, service, arguments, timeout=timeout)
         except AccessDeniedError as error:
-            await asyncio.to_thread(outwait, node._node, host, ends, error)
+            if not may_ask_again:
+                raise
+            may_ask_again = await asyncio.to_thread(outwait, node._node, host, ends, error)
 
 
 class AsyncTopic:

@@ -169,15 +169,18 @@ def split_listen(listen: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def is_loopback(listen: str) -> bool:
-    """Whether only this machine reaches it. Raises ValueError."""
-    host, _ = split_listen(listen)
-    if listen.startswith(UNIX) or host == "localhost":
-        return True
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches a host of that name or address."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(address).is_loopback
     except ValueError:
-        return False
+        return address == "localhost"
+
+
+def listens_here(listen: str) -> bool:
+    """Whether only this machine reaches what listens there. Raises ValueError."""
+    host, _ = split_listen(listen)
+    return listen.startswith(UNIX) or is_loopback(host)
 
 
 def write_textfile(path: str, text: str) -> None:

@@ -14,6 +14,7 @@ import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.Limits;
 import speed.internal.wire.Names;
+import speed.internal.wire.NodeIdentity;
 
 /**
  * The inbox of a node: one lane directory per sender, everything else put aside. Used by the
@@ -36,6 +37,7 @@ public final class Inbox {
     private Quarantine quarantine;
     private long lateNanos;
     private boolean canSeal = true;
+    private NodeIdentity identity;
     private BiPredicate<String, Integer> isLive = (sender, ofGeneration) -> false;
     private long listedAt = UNSETTLED;
     /** The change that was seen last, and since when (monotonic). */
@@ -61,6 +63,11 @@ public final class Inbox {
     /** The filesystem is remote: what one host seals another may not see in time. */
     public void neverSeal() {
         canSeal = false;
+    }
+
+    /** The identity of the node, which opens links that are bound to it; null without one. */
+    public void ownedBy(NodeIdentity own) {
+        identity = own;
     }
 
     /** How old a listing may be that the filesystem gives. */
@@ -159,7 +166,7 @@ public final class Inbox {
 
     /** Opens the lane of a sender for reading; LeaseLostException if this process was replaced. */
     public LaneReader lane(String sender) throws PosixException {
-        Link link = new Link(root, sender, name, generation, keyring, isEphemeral, canSeal);
+        Link link = new Link(root, sender, name, generation, keyring, isEphemeral, canSeal, identity);
         return LaneReader.open(link, quarantine, buffer, ofGeneration -> isLive.test(sender, ofGeneration));
     }
 

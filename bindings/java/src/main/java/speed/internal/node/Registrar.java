@@ -7,6 +7,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import speed.errors.ConfigurationException;
 import speed.errors.LeaseLostException;
 import speed.errors.SpeedException;
 import speed.errors.StorageException;
@@ -15,6 +16,7 @@ import speed.internal.core.Log;
 import speed.internal.core.RegistryView;
 import speed.internal.engine.Context;
 import speed.internal.engine.LogLimiter;
+import speed.internal.fs.ObserverFile;
 import speed.internal.fs.PosixException;
 import speed.internal.fs.RegistryWatch;
 import speed.internal.wire.Entry;
@@ -40,6 +42,8 @@ final class Registrar {
     private RegistryWatch watch;
     /** What was said last of the key file; null if it is sound. */
     private String refused;
+    /** The same of the observers. */
+    private String observersRefused;
 
     /**
      * The registry thread of a node.
@@ -179,6 +183,7 @@ final class Registrar {
     /** One heartbeat; false once the name is lost. A failed write is tried again until the lease ends. */
     private boolean renewed() {
         lookAtKeys();
+        guarded("looking for observers", this::lookAtObservers);
         long restored = context.registration.claimsRestored();
         try {
             context.registration.heartbeat();
@@ -207,6 +212,25 @@ final class Registrar {
             }
         }
         refused = wrong;
+    }
+
+    /** Takes observers that changed; a file that does not count names none, which is said once. */
+    private void lookAtObservers() {
+        List<String> found = List.of();
+        String wrong = null;
+        try {
+            found = ObserverFile.read(context.options.root());
+        } catch (ConfigurationException nobody) {
+            wrong = nobody.getMessage();
+            if (!wrong.equals(observersRefused)) {
+                LOG.warn("{}", wrong);
+            }
+        }
+        observersRefused = wrong;
+        if (!found.equals(context.registration.entry().published().observers())) {
+            context.policy.observe(found);
+            context.registration.allow(context.policy);
+        }
     }
 
     /** Those who are waited for, and those who wait. */
