@@ -203,7 +203,7 @@ def test_links_go_on_when_the_shared_key_changes(nodes: Nodes) -> None:
     def are_opened_again() -> bool:
         assert (who(caller, "server"), who_by(server, "caller")) == before
         lanes = nodes.lane("caller", "server"), nodes.lane("server", "caller")
-        return all(sum(one.endswith(".opening") for one in lane) == 2 for lane in lanes)
+        return all(sum(one.endswith(".opening") for one in lane) >= 2 for lane in lanes)
 
     assert until(are_opened_again, WAIT)
 
@@ -216,7 +216,7 @@ def test_java_takes_an_exchange_key_that_was_renewed_while_it_runs(nodes: Nodes)
 
     def is_opened_again() -> bool:
         assert who(caller, "server") == before
-        return sum(one.endswith(".opening") for one in nodes.lane("caller", "server")) == 2
+        return sum(one.endswith(".opening") for one in nodes.lane("caller", "server")) >= 2
 
     assert until(is_opened_again, WAIT)
 

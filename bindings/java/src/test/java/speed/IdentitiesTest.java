@@ -405,7 +405,7 @@ class IdentitiesTest {
         Files.writeString(file, lines[0] + "\n\n" + line + lines[1]);
         eventually(() -> {
             assertEquals(before, who(analytics));
-            return countOpenings() == 2;
+            return countOpenings() >= 2;
         });
     }
 
@@ -421,7 +421,7 @@ class IdentitiesTest {
         Files.writeString(mine, Files.readString(mine).replaceFirst("exchange", added + "exchange"));
         eventually(() -> {
             assertEquals(before, who(analytics));
-            return countOpenings() == 2;
+            return countOpenings() >= 2;
         });
     }
 
