@@ -1,4 +1,4 @@
-"""What goes on, drawn anew: ``speed top``, ``stats`` and ``watch``."""
+"""What goes on, drawn anew: ``speed top``, ``stats``, ``flows`` and ``watch``."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ from speed.cli.options import (
     table_of,
 )
 from speed.core.scheduler import TIME_BOUNDS_SECONDS, time_quantile
-from speed.observe import seconds_text
+from speed.observe import bytes_text, seconds_text
 from speed.observe.figures import SORTED_BY, Answers, ServiceLoad, ask_all, loads
 from speed.observe.happenings import Happening, Watch
+from speed.observe.traffic import FLOWS_BY, Flow, flows
 
 # A table that is drawn anew: in its place on a terminal, once more where output is piped.
 
@@ -251,12 +252,66 @@ def _line(load: ServiceLoad, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _looks(own: Node, interval: float) -> Iterator[tuple[list[ServiceLoad], Answers]]:
+    for before, now, seconds in _pairs_of_looks(own, interval):
+        yield list(loads(before, now, seconds)), now
+
+
+def _pairs_of_looks(own: Node, interval: float) -> Iterator[tuple[Answers, Answers, float]]:
+    """What nodes answered, what they answered an interval later, and the seconds between."""
     before, began = ask_all(own, interval), time.monotonic()
     while True:
         time.sleep(interval)  # the pace of the measurement, not a wait for anything
         now, ended = ask_all(own, interval), time.monotonic()
-        yield list(loads(before, now, ended - began)), now
+        yield before, now, ended - began
         before, began = now, ended
+
+
+# ``speed flows``: who writes to whom.
+
+FLOW_COLUMNS = ("from, to", "messages/s", "bytes/s", "refused")
+
+
+@click.command("flows")
+@click.argument("words", nargs=-1, metavar="[WORD]…", shell_complete=complete_node)
+@interval_option
+@click.option(
+    "--sort", "order", type=click.Choice(list(FLOWS_BY)), default="messages", show_default=True, help="By what."
+)
+@once_option
+@node_options
+def flows_command(settings: Settings, words: tuple[str, ...], interval: float, order: str, once: bool) -> None:
+    """Show who wrote to whom in the last seconds, and how much: messages, events, calls, and answers the other way.
+
+    With WORDs only pairs of which a name has one of them in it. It is told by nodes that allow this command, of whom
+    they write to and who writes to them; * stands for all beyond the names that a node counts. With --json each
+    interval is a line.
+    """
+    with settings.node() as own, screen(settings, once=once) as shown:
+        for before, now, seconds in _pairs_of_looks(own, interval):
+            found = [one for one in flows(before, now, seconds) if _is_flow_chosen(one, words, own.name)]
+            found.sort(key=FLOWS_BY[order], reverse=True)
+            if settings.as_json:
+                echo_json([one.described() for one in found])
+                sys.stdout.flush()
+            else:
+                shown.show(FLOW_COLUMNS, list(map(_flow_row, found)), f"No node that allows {own.name} wrote anything.")
+            if once:
+                return
+
+
+def _is_flow_chosen(flow: Flow, words: Sequence[str], own: str) -> bool:
+    """Without what this command itself causes."""
+    names = flow.sender, flow.receiver
+    return own not in names and (not words or any(word in name for word in words for name in names))
+
+
+def _flow_row(flow: Flow) -> list[str]:
+    return [
+        f"{flow.sender} {flow.receiver}",
+        f"{flow.messages_per_second:,.1f}",
+        f"{bytes_text(flow.bytes_per_second)}",
+        str(flow.refused or ""),
+    ]
 
 
 # ``speed watch``: what happens, a line each.
@@ -275,7 +330,8 @@ def watch_command(settings: Settings, interval: float, seconds: float | None) ->
     with settings.node() as own:
         watch = Watch(settings.registry(), own)
         watch.news(interval)
-        echo(f"Watching {settings.root}: {len(watch.live)} nodes are there.", error=True)
+        number = len(watch.live)
+        echo(f"Watching {settings.root}: {number} node{' is' if number == 1 else 's are'} there.", error=True)
         while ends is None or time.monotonic() < ends:
             time.sleep(interval)
             for one in watch.news(interval):

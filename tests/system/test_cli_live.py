@@ -16,7 +16,7 @@ import pytest
 
 import speed
 from speed.observe.figures import Answers
-from speed.observe.traffic import refusals
+from speed.observe.traffic import flows, refusals
 from tests.system.commands import PATIENCE, Command
 
 pytestmark = pytest.mark.system
@@ -197,12 +197,42 @@ def test_both_ends_of_a_refusal_are_one_and_a_node_that_was_away_is_not_counted_
     assert [(one.refused, one.unsent) for one in refusals(answers, (), before)] == [(0, 2)]
 
 
+def test_flows_are_what_either_end_counts_between_two_looks() -> None:
+    first = {"received": 10, "receivedBytes": 100, "sent": 10, "sentBytes": 50}
+    later = {"received": 30, "receivedBytes": 500, "sent": 30, "sentBytes": 150}
+    before: Answers = {"billing": {"peers": {"shop": first}}, "away": None}
+    now: Answers = {
+        "billing": {"peers": {"shop": later, "*": {"received": 4, "receivedBytes": 8}}, "refusedSenders": {"etl": 3}},
+        "shop": {"peers": {"billing": {"sent": 1, "sentBytes": 1}}},  # it was started anew
+        "away": None,
+    }
+    found = {(one.sender, one.receiver): one[2:] for one in flows(before, now, 2.0)}
+    assert found == {
+        ("shop", "billing"): (10.0, 200.0, 0),
+        ("billing", "shop"): (10.0, 50.0, 0),
+        ("*", "billing"): (2.0, 4.0, 0),
+        ("etl", "billing"): (0.0, 0.0, 3),
+    }
+
+
+def test_flows_show_who_writes_to_whom_without_this_command(run: Command, make: MakeNode) -> None:
+    billing, shop = make("billing", allow=["cli.*", "shop"]), make("shop", allow=["cli.*"])
+    billing.register("tax", lambda: time.sleep(0.002))
+    with calling(lambda: shop.call("billing", "tax")):
+        rows = run("flows", "--once", "--interval", "0.5", "--json").value
+        none = run("flows", "pricing", "--once", "--interval", "0.2", "--json").value
+    assert none == []
+    both = {("shop", "billing"), ("billing", "shop")}
+    assert {(row["sender"], row["receiver"]) for row in rows} == (both if "peers" in shop.stats() else set())
+    assert all(row["messagesPerSecond"] > 0 and row["bytesPerSecond"] > 0 for row in rows)
+
+
 def test_watch_tells_who_comes_goes_dies_and_is_refused(run: Command, make: MakeNode) -> None:
     shop = make("shop", allow=["cli.*"])
     watching = run.begin("watch", "--interval", "0.2", "--json")
     assert watching.stderr is not None
     assert watching.stdout is not None
-    assert "1 nodes are there" in watching.stderr.readline()
+    assert "1 node is there" in watching.stderr.readline()
     try:
         billing = make("billing", starting=True, allow=["cli.*"])
         assert next_event(watching) == ("starting", "billing")
