@@ -47,6 +47,10 @@ _FIGURES = frozenset(
         "refusedBy",
         "counters",
         "services",
+        "handlers",
+        "peers",
+        "openFiles",
+        "maxOpenFiles",
     )
 )
 

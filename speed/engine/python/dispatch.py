@@ -6,6 +6,8 @@ here when they are refused; all other types are done when they are read.
 
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -103,8 +105,19 @@ class Introspection:
             "pendingCalls": len(self._context.pending),
             "lanes": len(self.senders()),
             **self._pool.load(),
+            **_open_files(),
             **snapshot,
         }
+
+
+def _open_files() -> dict[str, int]:
+    """Descriptors of this process, and how many it may have; nothing where the system does not tell."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        found = {"openFiles": len(os.listdir("/proc/self/fd")) - 1}  # without that of the listing
+    except OSError:
+        return {}
+    return found if most == resource.RLIM_INFINITY else {**found, "maxOpenFiles": most}
 
 
 log = logger("speed.protocol")
@@ -163,7 +176,10 @@ class Dispatch:
         policy = self._context.policy
         if not header.flags & FLAG_REPLY and not policy.allows(lane.source) and not self._is_look(lane, received):
             self._unauthorised(lane, received)
-        elif header.flags & FLAG_SEGMENT:
+            return
+        if not header.flags & FLAG_REPLY or self._links.known(lane.source):
+            self._context.stats.received(lane.source, len(received.payload))
+        if header.flags & FLAG_SEGMENT:
             self.segments().accept(lane, received)
         else:
             self._table[header.type](lane, received)

@@ -61,12 +61,23 @@ const std::array<Dispatch::Handler, 10> Dispatch::handlers{nullptr,
 
 void Dispatch::dispatch(const LanePtr& lane, const fs::Received& received) {
   if (!is_reply(received) && !to_.context.policy.allows(lane->source()) && !is_look(lane, received)) {
-    unauthorised(lane, received);
-  } else if ((received.header.flags & wire::flag_segment) != 0) {
+    return unauthorised(lane, received);
+  }
+  count(lane, received);
+  if ((received.header.flags & wire::flag_segment) != 0) {
     segments_->accept(lane, received);
   } else {
     handle(lane, received);
   }
+}
+
+// Answers of who was never written to are none, and their senders no peers.
+void Dispatch::count(const LanePtr& lane, const fs::Received& received) {
+  if (lane->traffic == nullptr) {
+    if (is_reply(received) && !to_.links.knows(lane->source())) return;
+    lane->traffic = &to_.context.stats.traffic(lane->source());
+  }
+  lane->traffic->add_received(received.payload.size());
 }
 
 void Dispatch::handle(const LanePtr& lane, const fs::Received& received) {

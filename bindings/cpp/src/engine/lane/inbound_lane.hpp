@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "engine/stats.hpp"
 #include "fs/lane/lane_reader.hpp"
 #include "fs/process.hpp"
 #include "wire/mutex.hpp"
@@ -36,6 +37,9 @@ class Lane {
   virtual void drop(std::uint64_t sequence) = 0;  // a refused envelope is done; it is committed with the next ones
 
   const std::string& source() const { return source_; }
+
+  // Where what comes from here is counted, once something did that may; for the holder of the role.
+  Traffic* traffic = nullptr;
 
  private:
   const std::string source_;

@@ -86,6 +86,7 @@ class StayingAtRest {
 OutgoingLink::OutgoingLink(Context& context, const std::string& target, std::uint32_t target_life, Others others)
     : context_(context),
       target_(target),
+      traffic_(context.stats.traffic(target)),
       others_(std::move(others)),
       ringer_(wire::bell_path(context.root, target)),
       is_of_one_life_(target_life != 0),
@@ -177,6 +178,7 @@ OutgoingLink::Appended OutgoingLink::append(const Outgoing& outgoing) {
   const std::uint64_t last = counter_ + outgoing.payloads.size();
   if (outgoing.track) outgoing.track(wire::make_sequence(context_.generation, last));
   append_all(outgoing, total);
+  traffic_.add_sent(outgoing.payloads.size(), total - outgoing.payloads.size() * wire::envelope_overhead);
   return {wire::make_sequence(context_.generation, counter_), failed_flushes};
 }
 
@@ -433,8 +435,8 @@ Links::Granted Links::look(const std::string& target, bool may_start, Right righ
     throw UnknownNodeError(context_.registry->absence(target));
   }
   if (entry->status == "leaving") throw NodeLeftError(core::texts::leaving(target));
-  const bool grants = wire::grants(*entry, context_.name) ||
-                      (right == Right::look && wire::observed_by(*entry, context_.name));
+  const bool grants =
+      wire::grants(*entry, context_.name) || (right == Right::look && wire::observed_by(*entry, context_.name));
   if (entry->status == "starting" && !(may_start && grants)) return {nullptr, entry};
   if (!grants) {
     context_.stats.count(core::counters::sends_denied);

@@ -100,6 +100,7 @@ class OutgoingLink {
 
   Context& context_;
   std::string target_;
+  Traffic& traffic_;
   Others others_;
   std::atomic<bool> rests_ = true;  // becomes true under all locks only
   Mutex lock_;

@@ -210,7 +210,10 @@ Response Serving::respond(const ServedRequestPtr& served, const core::ServiceTab
   const wire::RequestHead& head = served->head;
   if (found.service == nullptr) {
     if (found.refusal->error_code == "SERVICE_NOT_FOUND") context_.stats.count(core::counters::requests_for_no_service);
-    if (found.refusal->error_code == "ACCESS_DENIED") context_.stats.refused_sender(served->sender);
+    if (found.refusal->error_code == "ACCESS_DENIED") {
+      context_.stats.refused_sender(served->sender);
+      context_.stats.refused(served->head.service);
+    }
     return *found.refusal;
   }
   if (served->payload.owner == nullptr)
@@ -358,6 +361,7 @@ void Serving::withdraw(const std::string& source, const std::vector<std::string>
     }));
     if (served == nullptr) continue;
     context_.stats.count(core::counters::requests_withdrawn);
+    if (services.has(served->head.service)) context_.stats.withdrawn(served->head.service);
     served->withdrawn = true;
     if (never_begins) {
       end(served, "WITHDRAWN", "it was withdrawn: nothing ran", {{"phase", "queued"}});
@@ -393,7 +397,7 @@ void Serving::forget(const std::string& source, std::uint32_t successor) {
 void Serving::count_overdue(const ServedRequest& served, bool entered) {
   context_.stats.count(entered ? core::counters::requests_timed_out_running
                                : core::counters::requests_timed_out_queued);
-  if (services.has(served.head.service)) context_.stats.timed_out(served.head.service);
+  if (services.has(served.head.service)) context_.stats.timed_out(served.head.service, !entered);
 }
 
 void Serving::overdue(const core::Overdue& found) {
