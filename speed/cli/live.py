@@ -229,12 +229,13 @@ def _busy_text(at_work: int, workers: int) -> str:
 def top_command(
     settings: Settings, words: tuple[str, ...], interval: float, order: str, once: bool, idle: bool
 ) -> None:
-    """Show what services did in the last seconds, of all nodes that this command may look at.
+    """Show what services and handlers did in the last seconds, of all nodes that this command may look at.
 
-    With WORDs only those whose node or service has one of them in its name. Each line says below which time half (p50)
-    and 99 % (p99) of the calls ran, 99 % waited for a worker, and how many were late. Busy and queue are of the whole
-    node: workers that run calls, and calls that wait; so are messages that wait for a handler. Below stand the
-    subscriptions of topics in which most waits. With --json each interval is a line, of services alone.
+    Handlers are (messages), (batches) and patterns of events. With WORDs only those whose node or service has one of
+    them in its name. Each line says below which time half (p50) and 99 % (p99) of the calls ran, 99 % waited for a
+    worker, and how many were late. Busy and queue are of the whole node: workers that run calls, and calls that wait;
+    so are messages that wait for a handler. Below stand the subscriptions of topics in which most waits. With --json
+    each interval is a line, of services and handlers alone.
     """
     with settings.node() as own, screen(settings, once=once) as shown:
         for found, answers in _looks(own, interval):
@@ -280,7 +281,17 @@ def _line(load: ServiceLoad, answer: dict[str, Any]) -> dict[str, Any]:
 
 def _looks(own: Node, interval: float) -> Iterator[tuple[list[ServiceLoad], Answers]]:
     for before, now, seconds in _pairs_of_looks(own, interval):
-        yield list(loads(before, now, seconds)), now
+        yield list(loads(_with_handlers(before), _with_handlers(now), seconds)), now
+
+
+def _with_handlers(answers: Answers) -> Answers:
+    """What handles messages counted as services are: ``(messages)``, ``(batches)``, and patterns of events."""
+    found: Answers = {}
+    for node, answer in answers.items():
+        handlers = (answer or {}).get("handlers") or {}
+        rows = {name: {**row, "numRequests": row["numHandled"]} for name, row in handlers.items()}
+        found[node] = answer and {**answer, "services": {**answer["services"], **rows}}
+    return found
 
 
 def _pairs_of_looks(own: Node, interval: float) -> Iterator[tuple[Answers, Answers, float]]:

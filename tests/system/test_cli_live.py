@@ -102,6 +102,15 @@ def test_top_shows_only_what_has_one_of_the_words_in_its_name(run: Command, make
     assert {row["workers"] for row in rows} == {4}
 
 
+def test_top_shows_what_handles_messages_beside_services(run: Command, make: MakeNode) -> None:
+    shop, billing = make("shop", allow=["cli.*", "billing"]), make("billing")
+    shop.on_message(lambda message: None)
+    with calling(lambda: billing.send("shop", 1, ack=True)):
+        rows = run("top", "shop", "--once", "--interval", "0.5", "--json").value
+    assert [row["service"] for row in rows] == (["(messages)"] if "handlers" in shop.stats() else [])
+    assert all(row["callsPerSecond"] > 0 and row["runP99Seconds"] is not None for row in rows)
+
+
 def test_top_through_a_pipe_is_a_line_for_each_interval_at_once(run: Command, make: MakeNode) -> None:
     node = make("pricing", allow=["cli.*", "pricing"])
     node.register("quote", lambda: None)
