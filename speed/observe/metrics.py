@@ -6,6 +6,7 @@ import ipaddress
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
 
 from speed.core.scheduler import TIME_BOUNDS_SECONDS
@@ -26,6 +27,7 @@ class Collector(Protocol):
 
 
 UNIX = "unix:"
+_END = "# EOF\n"
 MAX_NAMES = 500
 """Of one kind from one node: who answers chooses them, and how many there are."""
 _GAUGES = {
@@ -89,7 +91,7 @@ class NodeMetrics:
         yield from self._of_services()
 
     def _of_services(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+        from prometheus_client.core import CounterMetricFamily
 
         for key, (name, text) in _COUNTERS.items():
             counter = CounterMetricFamily(name, text, labels=["node", "service"])
@@ -97,13 +99,16 @@ class NodeMetrics:
                 if key in row:
                     counter.add_metric(labels, row[key])
             yield counter
+
+    def histograms(self) -> Iterator[str]:
+        """Lines of the histograms: most of all that there are, and the library takes ten times as long for each."""
         for key, (name, text) in _HISTOGRAMS.items():
-            histogram = HistogramMetricFamily(name, text, labels=["node", "service"])
-            for labels, row in self._rows():
+            yield f"# HELP {name} {text}\n# TYPE {name} histogram\n"
+            for (node, service), row in self._rows():
                 if row.get(key):
+                    labels = f'node="{_escaped(node)}",service="{_escaped(service)}"'
                     total = row["processingSeconds"] if key == "runTimes" else None
-                    histogram.add_metric(labels, list(_buckets(row[key])), total)
-            yield histogram
+                    yield _histogram_lines(name, labels, row[key], total)
 
     def _rows(self) -> Iterator[tuple[list[str], dict[str, Any]]]:
         for node, answer in self._answers.items():
@@ -115,12 +120,21 @@ def _some(named: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     return sorted(named.items())[:MAX_NAMES]
 
 
-def _buckets(counts: Sequence[int]) -> Iterator[tuple[str, float]]:
-    """As Prometheus counts: each with all that are shorter."""
-    seen = 0
-    for place, number in enumerate(counts):
-        seen += number
-        yield (str(TIME_BOUNDS_SECONDS[place]) if place < len(TIME_BOUNDS_SECONDS) else "+Inf"), seen
+_BOUNDS = [f'le="{bound}"' for bound in (*TIME_BOUNDS_SECONDS, "+Inf")]
+
+
+def _histogram_lines(name: str, labels: str, counts: Sequence[int], total: float | None) -> str:
+    """As Prometheus counts: each bucket with all that are shorter."""
+    seen = list(accumulate(counts[: len(_BOUNDS)]))
+    lines = [f"{name}_bucket{{{bound},{labels}}} {number}\n" for bound, number in zip(_BOUNDS, seen, strict=False)]
+    if total is not None:  # one is not without the other
+        lines.append(f"{name}_count{{{labels}}} {seen[-1]}\n")
+        lines.append(f"{name}_sum{{{labels}}} {total}\n")
+    return "".join(lines)
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
 def metrics_text(answers: Answers, *others: Collector) -> str:
@@ -131,10 +145,11 @@ def metrics_text(answers: Answers, *others: Collector) -> str:
     except ImportError:
         raise ConfigurationError("metrics need prometheus-client: pip install 'speed-ipc[metrics]'") from None
     registry = CollectorRegistry(auto_describe=False)
-    for one in (NodeMetrics(answers), *others):
+    nodes = NodeMetrics(answers)
+    for one in (nodes, *others):
         registry.register(one)
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
-    return text.decode()
+    return "".join((text.decode().removesuffix(_END), *nodes.histograms(), _END))
 
 
 # Where they are read.
@@ -154,15 +169,18 @@ def split_listen(listen: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def is_loopback(listen: str) -> bool:
-    """Whether only this machine reaches it. Raises ValueError."""
-    host, _ = split_listen(listen)
-    if listen.startswith(UNIX) or host == "localhost":
-        return True
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches a host of that name or address."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(address).is_loopback
     except ValueError:
-        return False
+        return address == "localhost"
+
+
+def listens_here(listen: str) -> bool:
+    """Whether only this machine reaches what listens there. Raises ValueError."""
+    host, _ = split_listen(listen)
+    return listen.startswith(UNIX) or is_loopback(host)
 
 
 def write_textfile(path: str, text: str) -> None:

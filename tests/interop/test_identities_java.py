@@ -160,6 +160,16 @@ def test_no_node_of_java_starts_with_the_identity_of_another(nodes: Nodes) -> No
     assert refused.value.code == "IDENTITY_COPIED"
 
 
+def test_java_writes_nothing_for_a_card_that_was_copied(nodes: Nodes) -> None:
+    server = nodes.java("server", "caller")
+    caller = nodes.python("caller", "server")
+    card = caller._engine._context.registration.entry.identity  # type: ignore[attr-defined]
+    with speed.Node("copy", root=nodes.root, engine="python", allow=["server"]) as copy:
+        copy._engine._context.registration.update(identity=card)  # type: ignore[attr-defined]
+        assert server.refusal("ping", target="copy").code == "IDENTITY"
+        assert not os.path.exists(names.lane_dir(nodes.root, "copy", "server"))
+
+
 @pytest.mark.parametrize("receiver", ["python", "java"])
 def test_the_next_life_in_the_other_language_handles_what_was_accepted(nodes: Nodes, receiver: str) -> None:
     """The first is killed with one message in hand, and its exchange key is renewed before the next one starts."""

@@ -437,6 +437,37 @@ class IdentitiesTest {
     }
 
     @Test
+    void linksAreBoundWhereLanesArePolledToo() throws IOException {
+        Path mine = identity("analytics");
+        serving(opened(root.builder("billing", "analytics").polling().identity(identity("billing"))));
+        Node analytics = opened(root.builder("analytics").polling().identity(mine));
+        assertEquals(called("analytics", fingerprint(mine), 0), who(analytics));
+        assertEquals(1, filesOf(lane("billing", "analytics"), ".opening").size());
+    }
+
+    @Test
+    void whatIsForOneLifeOfAnEphemeralNodeOpensInThatLife() throws IOException {
+        Path mine = identity("billing");
+        Path caller = identity("analytics");
+        Node analytics = node("analytics", caller);
+        for (int life = 0; life < 2; life++) {
+            try (Node billing = serving(root.builder("billing", "analytics")
+                    .ephemeral()
+                    .identity(mine)
+                    .open())) {
+                assertEquals(called("analytics", fingerprint(caller), 0), who(analytics));
+                assertNotNull(billing);
+            }
+        }
+    }
+
+    private Node opened(Node.Builder builder) {
+        Node node = builder.open();
+        nodes.add(node);
+        return node;
+    }
+
+    @Test
     void openingsGoWithTheFilesOfTheirGeneration() throws IOException {
         Path mine = identity("analytics");
         serving(node("billing", identity("billing"), "analytics"));

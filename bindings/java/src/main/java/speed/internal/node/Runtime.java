@@ -144,7 +144,7 @@ public final class Runtime {
         protocol = new Protocol(context, prepared.bell, prepared.inbox, dispatch);
         LargeSender large = new LargeSender(context, links, parts.calls(), pool);
         peers = new PeerLookup(links, parts.calls(), large, messages, pool, families());
-        retries = new Retries(context, pool);
+        retries = new Retries(context, pool, futures);
         outbox = new Outbox(context, peers, new Publishing(context, links, large, pool), messages);
         parts.introspection().about(protocol.lanes());
         context.onWakeBy(protocol::wakeBy);
