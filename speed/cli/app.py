@@ -21,8 +21,10 @@ SECTIONS: dict[str, Commands] = {
         "status": ("speed.cli.figures:status_command", "Show what is wrong here, and what to do."),
         "top": ("speed.cli.live:top_command", "Show what services did in the last seconds."),
         "stats": ("speed.cli.live:stats_command", "Show the counters of a node, or of all."),
+        "flows": ("speed.cli.live:flows_command", "Show who writes to whom, and how much."),
         "refused": ("speed.cli.figures:refused_command", "Show who is refused where, and what to do."),
         "watch": ("speed.cli.live:watch_command", "Print what happens: nodes, refusals, dead letters."),
+        "trace": ("speed.cli.journal:trace_command", "Print what the journal has of one trace."),
         "metrics": ("speed.cli.figures:metrics_command", "Print OpenMetrics of all nodes, for Prometheus."),
     },
     "Nodes and calls": {

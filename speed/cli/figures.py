@@ -9,10 +9,12 @@ from dataclasses import asdict
 import click
 
 from speed.cli.options import SECONDS, Settings, complete_node, echo, node_options, print_value
-from speed.observe import seconds_text
+from speed.errors import SpeedError
+from speed.observe import Finding, seconds_text
 from speed.observe.figures import Answers, ask_all
 from speed.observe.metrics import metrics_text, write_textfile
 from speed.observe.root import examine
+from speed.observe.speedd import daemon_troubles
 from speed.observe.traffic import Refusal, refusals
 from speed.observe.troubles import troubles
 
@@ -71,18 +73,15 @@ def metrics_command(settings: Settings, textfile: str | None, interval: float | 
 def status_command(settings: Settings, interval: float) -> int:
     """Show what is wrong here, the worst first, and what to do about it.
 
-    Looks at the root, at nodes, topics and bridges that allow this command, and at what they did between two looks.
-    Ends with status 8 when nodes cannot write or read here, with 1 when anything is wrong. `speedd status` tells of
-    speedd's processes.
+    Looks at the root, at its speedd, at nodes, topics and bridges that allow this command, and at what they did between
+    two looks. Ends with status 8 when nodes cannot write or read here, with 1 when anything is wrong.
     """
     findings = [one for one in examine(settings.root, settings.key) if one.state != "ok"]
     nodes: Answers = {}
-    if not any(one.check in ("root", "key") and one.state == "broken" for one in findings):
-        with settings.node() as own:
-            before = ask_all(own, interval)
-            time.sleep(interval)
-            nodes = ask_all(own, interval)
-            findings += troubles(own, before, nodes)
+    if not any(one.check == "root" and one.state == "broken" for one in findings):
+        findings += daemon_troubles(settings.root)
+        if not any(one.check == "key" and one.state == "broken" for one in findings):
+            nodes = _add_troubles_of_nodes(settings, interval, findings)
     findings.sort(key=lambda one: one.state != "broken")
     if settings.as_json:
         print_value({"healthy": not findings, "nodes": len(nodes), "troubles": [asdict(one) for one in findings]}, True)
@@ -97,6 +96,21 @@ def status_command(settings: Settings, interval: float) -> int:
     return 8 if any(one.code for one in findings) else int(bool(findings))
 
 
+def _add_troubles_of_nodes(settings: Settings, interval: float, findings: list[Finding]) -> Answers:
+    """What nodes answer. Where not even this command can be a node, that is a trouble unless its reason is known."""
+    try:
+        with settings.node() as own:
+            before = ask_all(own, interval)
+            time.sleep(interval)
+            nodes = ask_all(own, interval)
+            findings += troubles(own, before, nodes)
+            return nodes
+    except SpeedError as error:
+        if not any(one.state == "broken" for one in findings):
+            findings.append(Finding("nodes", "broken", f"they cannot be asked: {error}", "see `speed root doctor`"))
+        return {}
+
+
 # ``speed refused``: who is refused where.
 
 
@@ -105,7 +119,7 @@ def status_command(settings: Settings, interval: float) -> int:
 @click.option("--interval", type=SECONDS, default=2.0, show_default=True, help="Seconds between two looks.")
 @node_options
 def refused_command(settings: Settings, recent: bool, interval: float) -> int:
-    """Show who is refused where, and what to do: what nodes that allow this command count, at both ends.
+    """Show who is refused where, and what to do: what nodes that it may look at count, at both ends.
 
     Ends with status 1 when anybody is refused.
     """

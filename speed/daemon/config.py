@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from speed.bridges import BridgeSettings
+from speed.console import ConsoleSettings
 from speed.daemon.toml import KeyPath
 from speed.engine.node_options import CHOICES, WORKERS
 from speed.errors import ConfigurationError
@@ -217,6 +218,9 @@ class ProcessSettings:
     """How long the process may take until its node serves; then it hangs, is ended, and is started again."""
     stop_timeout_seconds: float = 10.0
     """How long the process may take to end after SIGTERM before it is killed."""
+    ping_timeout_seconds: float = 15.0
+    """How long the process may not answer pings, or be stopped by a signal, though its lease is held; then it is ended
+    and started again. speedd's node is added to ``allow`` for that. 0: it is not pinged."""
 
     def instances(self) -> tuple[ProcessSettings, ...]:
         """What runs: itself, or as many as it counts."""
@@ -240,6 +244,7 @@ class Config:
     bridges: tuple[BridgeSettings, ...] = ()
     gateway: GatewaySettings | None = None
     token_keys: tuple[TokenKeySettings, ...] = ()
+    console: ConsoleSettings | None = None
     encryption: EncryptionSettings | None = None
     metrics: MetricsSettings | None = None
     hosts: HostsSettings | None = None

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from speed import Node
 from speed.backends.address import parse_address
+from speed.console import ConsoleSettings
 from speed.daemon.config import Config, JournalSettings, TopicSettings, TopicsSettings
+from speed.daemon.control import Trouble
 from speed.daemon.host import change_grants
 from speed.errors import ConfigurationError, SpeedError
 from speed.fs.keyfile import KeySource
@@ -23,16 +25,49 @@ from speed.journal.recording import CallLog, Recorder, RecordingRule
 from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter
 from speed.message.declared import EncryptionSettings
+from speed.observe import Finding
 from speed.topics.backend import TopicStore
 from speed.topics.catalogue import Catalogue
 from speed.topics.host import WORKERS, Access, Grants, Host, everybody
+from speed.topics.subscription import SubscriptionError
 from speed.topics.topic import Keeping
 from speed.wire.names import GATEWAY, journal_dir, journal_node, topics_dir, topics_node
 from speed.wire.seal import Keys
 
 if TYPE_CHECKING:
+    from speed import MessageSecurity
+    from speed.bridges.running import Bridging
+    from speed.console.server import Console
     from speed.daemon.control import Health
     from speed.gateway.server import Gateway
+
+
+# The node of speedd itself.
+
+
+def _security(config: Config) -> MessageSecurity | None:
+    """How messages are encrypted; the library for it is loaded only where that is declared."""
+    if config.encryption is None:
+        return None
+    from speed.message.declared import security_of
+
+    return security_of(config.encryption)
+
+
+def own_node(config: Config, key: str) -> Node:
+    """The node of speedd itself."""
+    settings = config.node
+    return Node(
+        settings.name,
+        root=str(settings.root) if settings.root else None,
+        key=key,
+        fabrics=list(settings.fabrics),
+        lease_seconds=settings.lease_seconds,
+        heartbeat_seconds=settings.heartbeat_seconds,
+        workers=settings.workers,
+        security=_security(config),
+        starting=True,
+    )
 
 
 # The journal of a running speedd: its writer, the nodes that record, and the call log (J-9, J-10).
@@ -81,10 +116,15 @@ class Recording:
         for node in self._recorder.nodes if self._recorder else ():
             change_grants(node, old, allow)
 
-    def refuse(self, topics: tuple[str, ...]) -> None:
-        """Refuse the events of other topics than before."""
+    def change(self, settings: JournalSettings) -> None:
+        """Keep records for longer or shorter than before, refuse other topics, record other inboxes.
+
+        Raises what ``Node`` does.
+        """
+        self._writer.keep(settings.max_bytes, settings.max_age_seconds)
         if self._recorder:
-            self._recorder.refuse(topics)
+            self._recorder.refuse(settings.refuse)
+            self._recorder.change_inboxes(settings.inboxes, settings.allow)
 
     @property
     def trouble(self) -> str:
@@ -210,6 +250,8 @@ class MessageKeyRotation:
             self._log.info("message_key_rotated", file=self._path, key_id=fresh.id)
 
 
+MAX_UNREAD = 16
+"""Subscriptions that are named; more would hide what else is wrong."""
 _KEEPING = ("max_bytes", "max_age_seconds", "keep", "backlog", "tombstone_seconds")
 
 
@@ -280,6 +322,15 @@ class Hosting:
         """Remove what need not be kept. Returns what is wrong, empty if nothing is."""
         return self._topics.retain()
 
+    def unread(self) -> list[Trouble]:
+        """Subscriptions that have a backlog and no consumer; of topics in a cluster, the cluster knows."""
+        if not isinstance(self._topics, Catalogue):
+            return []
+        with self._topics.lock:
+            rows = [(one.name, row) for one in self._topics.every() for row in one.subscriptions()]
+        left = [(topic, row) for topic, row in rows if row["backlog"] and not row["consumers"]]
+        return [_unread(topic, row) for topic, row in left[:MAX_UNREAD]]
+
     def reseal(self) -> Iterator[Resealed]:
         """Seal anew with the first key what others sealed; topics are served meanwhile."""
         return self._topics.reseal()
@@ -293,6 +344,20 @@ class Hosting:
         change_grants(self._node, self._allowed, allowed)
         self._allowed = allowed
 
+    def change(self, settings: TopicsSettings, each: tuple[TopicSettings, ...]) -> None:
+        """Make topics that are new, and keep messages for longer or shorter. Topics that are not named any more stay.
+
+        Raises SpeedError.
+        """
+        if isinstance(self._topics, Catalogue):
+            keeping = _keeping(settings)
+            self._topics.change_keeping(keeping, {one.name: _kept(keeping, one) for one in each})
+        with self._topics.lock:
+            try:
+                self._topics.begin([topic.name for topic in each])
+            except SubscriptionError as error:
+                raise ConfigurationError(str(error)) from error
+
     def close(self) -> None:
         """Let whoever waits go, and end."""
         self._host.close()
@@ -304,9 +369,16 @@ class Hosting:
         self._topics.close()
 
 
+def _unread(topic: str, row: Mapping[str, Any]) -> Trouble:
+    what = (
+        f"subscription {row['subscription']} of topic {topic}: {row['backlog']} messages wait, and nobody consumes them"
+    )
+    return Trouble(what, f"start its consumer, or `speed topic unsubscribe {topic} {row['subscription']}`", True)
+
+
 def _files(config: Config, settings: TopicsSettings, root: str, key: str, source: str) -> TopicStore:
     """Topics in the root, or where the settings say."""
-    keeping = Keeping(**{name: getattr(settings, name) for name in _KEEPING})
+    keeping = _keeping(settings)
     return Catalogue(
         str(settings.directory or topics_dir(root)),
         key,
@@ -315,6 +387,10 @@ def _files(config: Config, settings: TopicsSettings, root: str, key: str, source
         keeping=keeping,
         kept={one.name: _kept(keeping, one) for one in config.each_topic},
     )
+
+
+def _keeping(settings: TopicsSettings) -> Keeping:
+    return Keeping(**{name: getattr(settings, name) for name in _KEEPING})
 
 
 def _cluster(settings: TopicsSettings) -> TopicStore:
@@ -373,6 +449,45 @@ def gateway_problems(config: Config) -> Iterator[tuple[str, str]]:
         yield f"[gateway] needs {error.name}", "install speed-ipc[gateway]"
     except ConfigurationError as error:
         yield str(error), "correct the setting, or the file"
+
+
+@dataclass(frozen=True)
+class SpeeddParts:
+    """What the other parts of speedd are, for the console."""
+
+    node: Node
+    key: str
+    recording: Recording | None
+    hosting: Hosting | None
+    bridging: Bridging
+    health: Health
+
+
+def opened_console(settings: ConsoleSettings, parts: SpeeddParts) -> Console:
+    """A console that listens. Raises ConfigurationError."""
+    from speed.console.server import Console
+    from speed.console.views import ConsoleSources
+
+    def troubles() -> list[Finding]:
+        found = parts.health.troubles()
+        return [Finding("speedd", "warning" if one.is_elsewhere else "broken", one.what, one.cure) for one in found]
+
+    journal = parts.recording.directory if parts.recording is not None else None
+    around = ConsoleSources(parts.node, parts.key, journal, parts.hosting, parts.bridging, troubles)
+    return Console(settings, around)
+
+
+def console_problems(config: Config) -> Iterator[tuple[str, str]]:
+    """What keeps a console from starting, and what to do; nothing is listened on."""
+    if config.console is None:
+        return
+    try:
+        from speed.console.server import tls_problem
+    except ImportError as error:
+        yield f"[console] needs {error.name}", "install speed-ipc[console]"
+        return
+    if problem := tls_problem(config.console):
+        yield problem, "correct the setting, or the file"
 
 
 STAND_IN_WORKERS = 2
@@ -451,3 +566,12 @@ class Joining:
         self._gateway.close()
         if not self._node.closed:
             self._node.close()
+
+
+def opened_hosts(config: Config, root: str, key: str, log: Any) -> Joining | None:
+    """The gateway to other hosts, where there is one."""
+    if config.hosts is None:
+        return None
+    joining = Joining(config, config.hosts, root, key)
+    log.info("hosts", name=joining.name)
+    return joining

@@ -22,7 +22,7 @@ from speed.wire.text import harmless
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from speed.gateway.server import Gateway
+    from speed.daemon.reload import Gateways
     from speed.observe.exposition import FreshTextfile, MetricsServer
 
 
@@ -45,8 +45,8 @@ class DaemonParts(NamedTuple):
 
     health: Health
     bridging: Bridging
+    gateways: Gateways
     hosting: Hosting | None = None
-    gateway: Gateway | None = None
     recording: Recording | None = None
 
 
@@ -130,9 +130,10 @@ class DaemonMetrics:
         yield _gauge("speed_bridge_lag", "Messages that a bridge has not carried yet.", ["bridge"], lag)
 
     def _of_gateway(self) -> Iterator[Metric]:
-        if self._parts.gateway is None:
+        gateway = self._parts.gateways.to_clients
+        if gateway is None:
             return
-        counted, now = self._parts.gateway.figures()
+        counted, now = gateway.figures()
         for name, number in sorted(counted.items()):
             yield _counter(f"speed_{name}", "Of the gateway.", [], [([], number)])
         for name, number in now.items():

@@ -275,6 +275,12 @@ def as_seconds(value: Any) -> float:
     return float(value)
 
 
+def as_patience(value: Any) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not (value == 0 or 1 <= value <= 86_400):
+        raise ValueRefusedError(f"expected seconds, found {found_value(value)}", "use 0, or a number from 1 to 86400")
+    return float(value)
+
+
 def as_age(value: Any) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 1 <= value <= 3_155_760_000:
         todo = "use a number from 1 to 3155760000, a hundred years"

@@ -33,8 +33,9 @@ FRESH_SECONDS = 1.0
 """For so long a text that was rendered is good."""
 MAX_SCRAPERS = 16
 """Connections at once."""
-REQUEST_SECONDS = 5.0
-"""A request that takes longer to arrive is not waited for."""
+REQUEST_SECONDS = 20.0
+"""A request that takes longer to arrive and to be answered is ended: Prometheus waits for ten seconds by itself."""
+TRIAL_SECONDS = 1.0
 CLOSE_SECONDS = 2.0
 START_SECONDS = 10.0
 LEAST_TOKEN, MOST_TOKEN = 16, 4096
@@ -281,7 +282,7 @@ def _is_left_over(path: str) -> bool:
     except FileNotFoundError:
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as trial:
-        trial.settimeout(REQUEST_SECONDS)
+        trial.settimeout(TRIAL_SECONDS)
         with suppress(ConnectionRefusedError):
             if is_socket:
                 trial.connect(path)

@@ -6,6 +6,7 @@ import ipaddress
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
 
 from speed.core.scheduler import TIME_BOUNDS_SECONDS
@@ -26,6 +27,7 @@ class Collector(Protocol):
 
 
 UNIX = "unix:"
+_END = "# EOF\n"
 MAX_NAMES = 500
 """Of one kind from one node: who answers chooses them, and how many there are."""
 _GAUGES = {
@@ -119,9 +121,8 @@ class NodeMetrics:
             for event, number in _some(answer["counters"]):
                 events.add_metric([node, harmless(event)], number)
         yield events
-        for kind, label, counters, histograms in _ROWS:
+        for kind, label, counters, _ in _ROWS:
             yield from self._counters(kind, label, counters)
-            yield from self._histograms(kind, label, histograms)
 
     def _counters(self, kind: str, label: str, counters: dict[str, tuple[str, str]]) -> Iterator[Metric]:
         from prometheus_client.core import CounterMetricFamily
@@ -133,16 +134,19 @@ class NodeMetrics:
                     counter.add_metric(labels, row[key])
             yield counter
 
-    def _histograms(self, kind: str, label: str, histograms: dict[str, tuple[str, str]]) -> Iterator[Metric]:
-        from prometheus_client.core import HistogramMetricFamily
+    def histograms(self) -> Iterator[str]:
+        """Lines of the histograms: most of all that there are, and the library takes ten times as long for each."""
+        for kind, label, _, histograms in _ROWS:
+            yield from self._histograms(kind, label, histograms)
 
+    def _histograms(self, kind: str, label: str, histograms: dict[str, tuple[str, str]]) -> Iterator[str]:
         for key, (name, text) in histograms.items():
-            histogram = HistogramMetricFamily(name, text, labels=["node", label])
-            for labels, row in self._rows(kind):
+            yield f"# HELP {name} {text}\n# TYPE {name} histogram\n"
+            for (node, one), row in self._rows(kind):
                 if row.get(key):
+                    labels = f'node="{_escaped(node)}",{label}="{_escaped(one)}"'
                     total = row["processingSeconds"] if key == "runTimes" else None
-                    histogram.add_metric(labels, list(_buckets(row[key])), total)
-            yield histogram
+                    yield _histogram_lines(name, labels, row[key], total)
 
     def _rows(self, kind: str) -> Iterator[tuple[list[str], dict[str, Any]]]:
         for node, answer in self._answers.items():
@@ -154,12 +158,21 @@ def _some(named: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     return sorted(named.items())[:MAX_NAMES]
 
 
-def _buckets(counts: Sequence[int]) -> Iterator[tuple[str, float]]:
-    """As Prometheus counts: each with all that are shorter."""
-    seen = 0
-    for place, number in enumerate(counts):
-        seen += number
-        yield (str(TIME_BOUNDS_SECONDS[place]) if place < len(TIME_BOUNDS_SECONDS) else "+Inf"), seen
+_BOUNDS = [f'le="{bound}"' for bound in (*TIME_BOUNDS_SECONDS, "+Inf")]
+
+
+def _histogram_lines(name: str, labels: str, counts: Sequence[int], total: float | None) -> str:
+    """As Prometheus counts: each bucket with all that are shorter."""
+    seen = list(accumulate(counts[: len(_BOUNDS)]))
+    lines = [f"{name}_bucket{{{bound},{labels}}} {number}\n" for bound, number in zip(_BOUNDS, seen, strict=False)]
+    if total is not None:  # one is not without the other
+        lines.append(f"{name}_count{{{labels}}} {seen[-1]}\n")
+        lines.append(f"{name}_sum{{{labels}}} {total}\n")
+    return "".join(lines)
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
 def metrics_text(answers: Answers, *others: Collector) -> str:
@@ -170,10 +183,11 @@ def metrics_text(answers: Answers, *others: Collector) -> str:
     except ImportError:
         raise ConfigurationError("metrics need prometheus-client: pip install 'speed-ipc[metrics]'") from None
     registry = CollectorRegistry(auto_describe=False)
-    for one in (NodeMetrics(answers), *others):
+    nodes = NodeMetrics(answers)
+    for one in (nodes, *others):
         registry.register(one)
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
-    return text.decode()
+    return "".join((text.decode().removesuffix(_END), *nodes.histograms(), _END))
 
 
 # Where they are read.
@@ -193,15 +207,18 @@ def split_listen(listen: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def is_loopback(listen: str) -> bool:
-    """Whether only this machine reaches it. Raises ValueError."""
-    host, _ = split_listen(listen)
-    if listen.startswith(UNIX) or host == "localhost":
-        return True
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches a host of that name or address."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(address).is_loopback
     except ValueError:
-        return False
+        return address == "localhost"
+
+
+def listens_here(listen: str) -> bool:
+    """Whether only this machine reaches what listens there. Raises ValueError."""
+    host, _ = split_listen(listen)
+    return listen.startswith(UNIX) or is_loopback(host)
 
 
 def write_textfile(path: str, text: str) -> None:

@@ -1,8 +1,8 @@
-"""Who is refused where, from what both ends count of it, and what to do about it."""
+"""Who writes to whom, and who is refused where, from what both ends count; and what to do about it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -85,3 +85,64 @@ def cure(sender: str, receiver: str, known: Mapping[str, Entry]) -> str:
     if sender in known:
         return f"allow {sender} in {receiver}, or end who sends"
     return f"{sender} is not live any more; if it is to come back, allow it in {receiver}"
+
+
+# Who writes to whom.
+
+
+class Flow(NamedTuple):
+    """What one node wrote to another between two looks: envelopes, so calls one way and their answers the other.
+
+    ``refused`` counts what the receiver refused, or the sender did not write, for lack of a grant.
+    """
+
+    sender: str
+    receiver: str
+    messages_per_second: float
+    bytes_per_second: float
+    refused: int
+
+    def described(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        return {
+            "sender": self.sender,
+            "receiver": self.receiver,
+            "messagesPerSecond": self.messages_per_second,
+            "bytesPerSecond": self.bytes_per_second,
+            "refused": self.refused,
+        }
+
+
+FLOWS_BY: dict[str, Callable[[Flow], float]] = {
+    "messages": lambda flow: flow.messages_per_second,
+    "bytes": lambda flow: flow.bytes_per_second,
+    "refused": lambda flow: flow.refused,
+}
+_RECEIVED, _SENT = ("received", "receivedBytes"), ("sent", "sentBytes")
+
+
+def flows(before: Answers, now: Answers, seconds: float) -> list[Flow]:
+    """All pairs between which something went. What either end counts tells it: the one that counted more."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for node, answer in now.items():
+        past = (before.get(node) or {}).get("peers") or {}
+        for peer, row in ((answer or {}).get("peers") or {}).items():
+            for pair, keys in (((peer, node), _RECEIVED), ((node, peer), _SENT)):
+                more = _exchanged(past.get(peer) or {}, row, keys)
+                if any(more):
+                    found[pair] = max(more, found.get(pair, (0, 0)))
+    refused = {(one.sender, one.receiver): one.refused + one.unsent for one in refusals(now, (), before)}
+    return [
+        Flow(sender, receiver, messages / seconds, size / seconds, refused.get((sender, receiver), 0))
+        for sender, receiver in sorted(found.keys() | refused.keys())
+        for messages, size in [found.get((sender, receiver), (0, 0))]
+    ]
+
+
+def _exchanged(past: Mapping[str, int], row: Mapping[str, int], keys: tuple[str, str]) -> tuple[int, int]:
+    """Envelopes and bytes since then; of a node that was started anew, from its start."""
+    messages, size = (row.get(key, 0) for key in keys)
+    messages_before, size_before = (past.get(key, 0) for key in keys)
+    if messages < messages_before:
+        return messages, size
+    return messages - messages_before, max(0, size - size_before)

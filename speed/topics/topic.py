@@ -454,13 +454,17 @@ class HostedTopic:
             "end": self.log.end,
             "bytes": self.log.bytes,
             "parent": self.parent,
-            "subscriptions": [self._described(group) for group in self.groups.values()],
+            "subscriptions": self.subscriptions(),
             "producers": self._producers.described(),
             "damaged": [
                 *({"file": file, "why": why} for file, why in self.damaged.items()),
                 *({"first": first, "end": end, "why": _damaged(first, end)} for first, end in self.log.damaged.items()),
             ],
         }
+
+    def subscriptions(self) -> list[dict[str, Any]]:
+        """How each of them is."""
+        return [self._described(group) for group in self.groups.values()]
 
     def _described(self, group: Group) -> dict[str, Any]:
         machine = group.machine

@@ -11,12 +11,14 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
 
 import speed
 from speed.aio import AsyncNode
+from tests.system.conftest import ENGINES
 
 Make = Callable[..., speed.Node]
 pytestmark = pytest.mark.system
@@ -170,6 +172,27 @@ def test_what_is_no_traceparent_counts_as_none(header: str | None) -> None:
         with speed.trace(header):
             assert speed.current_trace() is None
         assert speed.current_trace() == TRACE
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_instance_that_is_dropped_at_a_prompt_closes_by_itself(
+    root: str, engine: str, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    gone: Queue[str] = Queue()
+    with speed.Node("observer", root=root) as observer:
+        observer.on_leave(lambda entry: gone.put(entry.name))
+        made = []
+        for _ in range(3):
+            node = speed.Node.instance("notebook", root=root, engine=engine)  # a cell that is run again
+            node.register("double", lambda x: 2 * x)
+            made.append(node.name)
+            node.allow("observer")
+            observer.wait_for(node.name, timeout=30)
+        assert {gone.get(timeout=30) for _ in range(2)} == set(made[:2])
+        assert not node.closed
+        node.close()
+    assert [str(one.message) for one in recwarn if one.category is ResourceWarning] == []
 
 
 # --- tests of programs ---

@@ -216,12 +216,15 @@ def test_the_cells_of_a_notebook_run_in_a_kernel(place: Path, billing: speed.Nod
     monkeypatch.setenv("PYTHONPATH", str(SOURCES))
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
     code = blocks()
-    cells = [nbformat.v4.new_code_cell(code[f"cell {number}"]) for number in (1, 2, 3)]
+    again = "import time\nwhile len(node.nodes()) > 2: time.sleep(0.05)  # billing and the instance of now"
+    texts = [code["cell 1"], code["cell 2"], code["cell 3"], code["cell 1"], code["cell 1"], again, code["cell 2"]]
+    cells = [nbformat.v4.new_code_cell(text) for text in texts]
     cells.append(nbformat.v4.new_code_cell("node.name.split('.')[0], node.close()"))
     notebook = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(notebook, timeout=PATIENCE, kernel_name="python3").execute()
-    shown = [cell.outputs[0]["data"]["text/plain"] for cell in notebook.cells[1:]]
-    assert shown == ["2.0", "2.5", "('notebook', None)"]
+    assert not [output for cell in notebook.cells for output in cell.outputs if output["output_type"] == "stream"]
+    shown = [cell.outputs[0]["data"]["text/plain"] for cell in notebook.cells if cell.outputs]
+    assert shown == ["2.0", "2.5", "2.0", "('notebook', None)"]
 
 
 def test_threads_of_a_service_stay_in_its_trace(place: Path) -> None:

@@ -148,10 +148,10 @@ class Registrar:
         self._lost_handlers: tuple[Callable[[SpeedError], object], ...] = ()
         self._refused: dict[str, str] = {}
         """What was said last of each file of keys."""
-        self._observers_refused = ""
-        """The same of the observers."""
         self._shown = None if context.peers is None else context.peers.identity
         """The identity that the entry tells of."""
+        self._observers_refused = ""
+        """What was said last of the observers."""
         self._watch: RegistryWatch | None = None
         self._watch_lock = threads.lock("watch")
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-registry", daemon=True)

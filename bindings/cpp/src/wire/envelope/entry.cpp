@@ -37,9 +37,9 @@ void each_field(AnyEntry& entry, Visit visit) {
   visit("features", entry.features);
   visit("ephemeral", entry.ephemeral);
   visit("shared", entry.shared);
+  visit("observers", entry.observers);
   visit("identity", entry.identity);
   visit("identities", entry.identities);
-  visit("observers", entry.observers);
 }
 
 [[noreturn]] void refuse(const std::string& why) { throw WireError("BAD_ENTRY", why); }
@@ -68,8 +68,8 @@ void take(const Json& value, const char* key, std::vector<std::string>& to) {
 }
 
 bool may_be_absent(std::string_view key) {
-  constexpr std::array<std::string_view, 7> optional{"features", "ephemeral",  "deny",     "shared",
-                                                     "identity", "identities", "observers"};
+  constexpr std::array<std::string_view, 7> optional{"features", "ephemeral", "deny",
+                                                     "shared",   "identity",  "identities", "observers"};
   return std::ranges::find(optional, key) != optional.end();
 }
 

@@ -32,9 +32,9 @@ struct Entry {
   std::vector<std::string> features = {};  // what it can beyond the first version; older nodes name none
   bool ephemeral = false;                  // the name will not come back
   std::vector<std::string> shared = {};    // subscriptions whose events go to one node of its family each (S-42)
+  std::vector<std::string> observers = {};  // who may ask for figures without a grant
   std::string identity = {};                 // its card (I-3), in Base64; empty without an identity
   std::vector<std::string> identities = {};  // grants that are of one identity, `name@fingerprint` (I-8)
-  std::vector<std::string> observers = {};   // who may ask for figures without a grant
 
   bool operator==(const Entry&) const = default;
 };
