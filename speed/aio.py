@@ -17,6 +17,7 @@ from speed.engine.futures import CallFuture
 from speed.engine.message import Message, Published
 from speed.engine.options import Attempts, Retry
 from speed.engine.threads import Threads
+from speed.engine.tracing import current_trace
 from speed.engine.workers import place_given_up
 from speed.errors import AccessDeniedError, ApplicationError, CallWithdrawnError, ConfigurationError, SpeedError
 from speed.node.calls import STARTING_SECONDS, outwait
@@ -33,7 +34,7 @@ from speed.node.streaming import Stream
 from speed.node.topic import Topic, due_ms
 from speed.wire import lazily
 from speed.wire.entry import Entry
-from speed.wire.topic import TopicOffset, offsets_of, outgoing
+from speed.wire.topic import TopicOffset, offsets_of, outgoing, traced
 from speed.wire.value import pack
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ async def _call_when_allowed(
         try:
             return await node.call(host, service, arguments, timeout=timeout)
         except AccessDeniedError as error:
-            await asyncio.to_thread(outwait, node._node, host, ends, error)
+            ends = await asyncio.to_thread(outwait, node._node, host, ends, error)
 
 
 class AsyncTopic:
@@ -103,12 +104,11 @@ class AsyncTopic:
         """Like ``Topic.publish``."""
         due = due_ms(how.pop("deliver_after", None), how.pop("deliver_at_ms", None), int(time.time() * 1000))
         named = {"producer": how.pop("producer", ""), "owner": how.pop("owner", "")}
-        sequence = how.pop("sequence", 0)
-        one = outgoing(pack(payload, "payload"), how.pop("key", None), how.pop("properties", None), due, sequence)
+        properties = traced(how.pop("properties", None), current_trace())
+        one = outgoing(pack(payload, "payload"), how.pop("key", None), properties, due, how.pop("sequence", 0))
         if how:
             raise ConfigurationError(f"publish does not know {', '.join(sorted(how))}")
-        answer = await self._call("publish", {"topic": self.name, "messages": [one], **named}, timeout)
-        return offsets_of(answer)[0]
+        return offsets_of(await self._call("publish", {"topic": self.name, "messages": [one], **named}, timeout))[0]
 
     async def consumer(self, subscription: str, **options: Any) -> AsyncConsumer:
         """Like ``Topic.consumer``, without ``on_message``: ``async for message in await topic.consumer(…)``."""

@@ -22,6 +22,7 @@ from speed.daemon.config import (
     DaemonNodeSettings,
     JournalSettings,
     LogSettings,
+    MetricsSettings,
     ProcessSettings,
     ServiceSettings,
     TopicSettings,
@@ -43,6 +44,7 @@ TABLES: dict[str, type] = {
     "[[token_key]]": TokenKeySettings,
     "[console]": ConsoleSettings,
     "[[bridge]]": BridgeSettings,
+    "[metrics]": MetricsSettings,
     "[encryption]": EncryptionSettings,
     "[hosts]": HostsSettings,
     "[[host]]": HostSettings,
@@ -61,8 +63,9 @@ WORDS: dict[Any, str] = {
 INTRODUCTION = """# Configuration of speedd
 
 `speedd run -c speedd.toml` reads one TOML file. `speedd check -c speedd.toml` lists every mistake in it with its line.
-Relative paths are relative to the directory of the file. `SIGHUP` makes speedd read the file again and take over its
-grants and bridges. The column *allowed* holds what the check says of a wrong value.
+Relative paths are relative to the directory of the file. `SIGHUP` makes speedd read the file again:
+[deploying](../howto/deploy.md) tells what a reload takes over. The column *allowed* holds
+what the check says of a wrong value.
 """
 
 

@@ -28,6 +28,7 @@ from scripts.vectors.lanes import lanes
 from scripts.vectors.leases import leases
 from scripts.vectors.messages import messages
 from scripts.vectors.naming import keys, names
+from scripts.vectors.observers import observers
 from scripts.vectors.old_forms import old_forms
 from scripts.vectors.payloads import payloads, values
 from scripts.vectors.rows import rows
@@ -82,6 +83,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         backend_names,
         hosts,
         identity,
+        observers,
     )
 }
 

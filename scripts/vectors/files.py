@@ -52,7 +52,11 @@ def entries() -> dict[str, Any]:
 
     def seen(entry: Entry) -> dict[str, Any]:
         fields = {**asdict(entry), "node_id": entry.id.hex()}
-        return {name: value for name, value in fields.items() if name not in ("identity", "identities") or value}
+        return {
+            name: value
+            for name, value in fields.items()
+            if name not in ("identity", "identities", "observers") or value
+        }
 
     def good(name: str, bug: str, data: bytes, entry: Entry = ENTRY) -> dict[str, Any]:
         return {"name": name, "bug": bug, "bytes": len(data), "content": data.rstrip(b" ").hex(), "entry": seen(entry)}
@@ -105,6 +109,12 @@ def entries() -> dict[str, Any]:
                 changed(subscriptions=["orders.*", "bills"], shared=["orders.*"]),
                 replace(ENTRY, subscriptions=("orders.*", "bills"), shared=("orders.*",)),
             ),
+            good(
+                "observers",
+                "who may look lost",
+                changed(observers=["cli.*", "speedd"]),
+                replace(ENTRY, observers=("cli.*", "speedd")),
+            ),
             good("ephemeral", "a name kept for ever", changed(ephemeral=True), replace(ENTRY, ephemeral=True)),
             good("older key", "only the sealing key verifies", entry_bytes(line, Keyring((OLD,)).registry_key)),
             good("32 levels", "too strict", entry_bytes(line[:-1] + b',"x":' + b"[" * 31 + b"]" * 31 + b"}")),
@@ -136,6 +146,7 @@ def entries() -> dict[str, Any]:
             bad("unknown status", "status unchecked", changed(status="asleep")),
             bad("grant for everyone", "deny by default undone", changed(allow=["*"])),
             bad("denial of everyone", "denials unchecked", changed(deny=["*"])),
+            bad("everyone an observer", "observers unchecked", changed(observers=["*"])),
             bad("shared pattern", "patterns unchecked", changed(shared=["orders.*.new"])),
             bad("denial as text", "a text read as its letters", changed(deny="etl.7")),
             bad("not UTF-8", "broken text replaced", entry_bytes(line.replace(b'-1"', b'\xff"', 1))),

@@ -21,6 +21,7 @@ def first_scan() -> dict[str, Any]:
             {"source": "etl.1", "allow": ["etl.*"], "deny": ["etl.1"]},
             True,
         ),
+        ("an observer", "who looks waits for a grant", {"observers": [SOURCE]}, True),
         ("not granted", "discarded before the program could grant", {}, False),
         ("another is granted", "one grant for all", {"allow": ["web"]}, False),
         ("this node wrote to it", "an answer waits for a grant", {"wrote": True}, True),
@@ -30,8 +31,8 @@ def first_scan() -> dict[str, Any]:
     )
     return {
         "about": "L-21. A lane of `source` is `there` when a node makes its first scan, or comes after it. So many "
-        "`seconds` after that scan the node has granted `allow`, then denied `deny`, and perhaps `wrote` to that "
-        "sender since it started. `opened`: whether it opens the lane then.",
+        "`seconds` after that scan the node has granted `allow`, then denied `deny`, and its root has these "
+        "`observers`; perhaps it `wrote` to that sender since it started. `opened`: whether it opens the lane then.",
         "cases": [
             {
                 "name": name,
@@ -40,6 +41,7 @@ def first_scan() -> dict[str, Any]:
                 "there": True,
                 "allow": [],
                 "deny": [],
+                "observers": [],
                 "wrote": False,
                 "seconds": 1.0,
                 **changed,

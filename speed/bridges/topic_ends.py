@@ -21,10 +21,10 @@ from speed.message.writing import encode_head, encode_message, frame_of, without
 from speed.topics.backend import HostedTopic, ProducerIdentity, StoredMessage, TopicStore
 from speed.topics.host import Host, RecordEncoder
 from speed.topics.subscription import SubscriptionError, Terms
-from speed.wire.limits import MAX_TOPIC_MESSAGE_BYTES
+from speed.wire.limits import MAX_TOPIC_MESSAGE_BYTES, MAX_TOPIC_PROPERTIES
 from speed.wire.names import bridge_name
 from speed.wire.records import ContentType, varint
-from speed.wire.topic import TOMBSTONE, KeptMessage, parts, read_about
+from speed.wire.topic import TOMBSTONE, TRACE, KeptMessage, parts, read_about, trace_in
 from speed.wire.value import BYTES_TYPE, JSON_TYPE, MSGPACK_TYPE, TEXT_TYPE, Content, pack, unpack
 
 # Records of durable topics as messages, and messages as records (B-13). Pure.
@@ -113,7 +113,8 @@ class Messages:
             message_id=message_id,
             published_at_ms=recorded_ms,
             publisher_id=own.get(PUBLISHER) or publisher or None,
-            labels={name: text for name, text in properties.items() if not name.startswith(PROPERTY)},
+            labels={name: text for name, text in properties.items() if not name.startswith(PROPERTY) and name != TRACE},
+            traceparent=trace_in(properties),
             extensions={TOMBSTONE_EXTENSION: b""} if kept.head.type == TOMBSTONE else None,
         )
 
@@ -184,7 +185,9 @@ def record_of(view: MessageView, key: str | None, hops: str, *, keep: str) -> di
     record: dict[str, Any] = {} if key is None else {"key": key}
     if keep == "message":
         return {**record, "payload": pack(view.to_bytes()), "properties": {**properties, MESSAGE: "1"}}
-    labels = view.labels
+    labels, trace = view.labels, view.traceparent
+    if trace and len(labels) + len(properties) < MAX_TOPIC_PROPERTIES:
+        labels = {**labels, TRACE: trace}
     if labels:
         properties = {**{name: text for name, text in labels.items() if not name.startswith(PROPERTY)}, **properties}
     record["properties"] = properties
@@ -394,13 +397,16 @@ class TopicSource:
         recorded_ms = stored.recorded_ms
         if whole is None:
             message_id, data = place.messages.message(kept, stored.offset, recorded_ms)
+            trace = trace_in(kept.about.get("properties", {}))
         else:
             view = MessageView(whole).validate()
             message_id, data, recorded_ms = view.message_id, without_token(whole), view.published_at_ms
+            trace = view.traceparent
             if view.is_expired(time.time_ns() // 1_000_000):
                 load.code = EXPIRED
         key = kept.about.get("key")
-        load.message = Outgoing(place.target, key, data, message_id, recorded_ms, None, hops)
+        trace_id = trace.split("-")[1] if trace else None
+        load.message = Outgoing(place.target, key, data, message_id, recorded_ms, trace_id, hops)
 
     def settle(self, loads: Sequence[Load]) -> None:
         """Move the cursor of each topic behind the last of them."""

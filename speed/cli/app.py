@@ -17,22 +17,28 @@ Commands = dict[str, tuple[str, str]]
 """Command -> (module:object, which is a click command, and one line about it)."""
 
 SECTIONS: dict[str, Commands] = {
-    "Nodes and calls": {
+    "What goes on": {
         "status": ("speed.cli.figures:status_command", "Show what is wrong here, and what to do."),
+        "top": ("speed.cli.live:top_command", "Show what services did in the last seconds."),
+        "stats": ("speed.cli.live:stats_command", "Show the counters of a node, or of all."),
+        "flows": ("speed.cli.live:flows_command", "Show who writes to whom, and how much."),
+        "refused": ("speed.cli.figures:refused_command", "Show who is refused where, and what to do."),
+        "watch": ("speed.cli.live:watch_command", "Print what happens: nodes, refusals, dead letters."),
+        "trace": ("speed.cli.journal:trace_command", "Print what the journal has of one trace."),
+        "metrics": ("speed.cli.figures:metrics_command", "Print OpenMetrics of all nodes, for Prometheus."),
+    },
+    "Nodes and calls": {
         "nodes": ("speed.cli.directory:nodes_command", "List live nodes."),
         "services": ("speed.cli.directory:services_command", "List the services of a node that you may call."),
-        "stats": ("speed.cli.figures:stats_command", "Show the counters of a node."),
-        "top": ("speed.cli.figures:top_command", "Show what all services did in the last seconds."),
-        "metrics": ("speed.cli.figures:metrics_command", "Print OpenMetrics of all nodes, for Prometheus."),
         "ping": ("speed.cli.figures:ping_command", "Measure the round trip to a node."),
-        "call": ("speed.cli.topic:call_command", "Call a service and print its result."),
+        "call": ("speed.cli.calls:call_command", "Call a service and print its result."),
         "hosts": ("speed.cli.directory:hosts_command", "List other hosts, and whether they can be reached."),
     },
     "Messages and events": {
-        "send": ("speed.cli.topic:send_command", "Send one message."),
-        "listen": ("speed.cli.topic:listen_command", "Print messages sent to this node."),
-        "publish": ("speed.cli.topic:publish_command", "Publish one event."),
-        "subscribe": ("speed.cli.topic:subscribe_command", "Print events of a topic."),
+        "send": ("speed.cli.calls:send_command", "Send one message."),
+        "listen": ("speed.cli.calls:listen_command", "Print messages sent to this node."),
+        "publish": ("speed.cli.calls:publish_command", "Publish one event."),
+        "subscribe": ("speed.cli.calls:subscribe_command", "Print events of a topic."),
         "topic": ("speed.cli.topic:topic_command", "Use and look after topics that keep their messages."),
         "dead": ("speed.cli.directory:dead_command", "List, retry and drop messages that could not be handled."),
         "journal": ("speed.cli.journal:journal_command", "Look into the journal that speedd keeps."),
@@ -42,6 +48,7 @@ SECTIONS: dict[str, Commands] = {
     "Upkeep": {
         "root": ("speed.cli.app:root_command", "Make, examine, clean and copy a root."),
         "key": ("speed.cli.keys:key_command", "Make, identify and rotate the key of a root."),
+        "support-bundle": ("speed.cli.support:support_command", "Write what somebody who helps has to know."),
         "bench": ("speed.cli.bench:bench_command", "Measure between two processes of its own."),
         "completion": ("speed.cli.app:completion_command", "Print shell completion for bash, zsh or fish."),
     },
@@ -74,6 +81,9 @@ FORMER = {
     "envelope": "message envelope",
 }
 """Names that commands had before they stood in groups: they work until the next release, and no help lists them."""
+
+DENIED = "DENIED"
+"""What hosts of topics answer to who may not do that with a topic."""
 
 EPILOG = """\b
 Exit status:
@@ -178,7 +188,7 @@ def main() -> None:
         _exit(error.exit_code)
     except SpeedError as error:
         _report(error.code, _explained(error), getattr(error, "details", {}), as_json)
-        _exit(exit_status(error))
+        _exit(5 if error.code == DENIED else exit_status(error))
     except KeyboardInterrupt:
         _exit(130)
     except BrokenPipeError:
@@ -198,6 +208,8 @@ def _explained(error: SpeedError) -> str:
     text = str(error)
     if isinstance(error, AccessDeniedError):
         return f"{text} (the receiver must allow this command's name, e.g. node.allow('cli.*'); or use --as NAME)"
+    if error.code == DENIED:
+        return f"{text} (its [topics] or [[topic]] must grant this command's name: publish, consume or manage)"
     if isinstance(error, CallError) and error.details.get("phase"):
         return f"{text} (phase: {error.details['phase']})"
     return text

@@ -63,7 +63,7 @@ def nodes_command(settings: Settings, fabric: str | None, watch: bool) -> None:
     known = holders(registry)
     keys = {one.name: one.ids for one in known}
     if settings.as_json:
-        print_value([_described(entry) | {"keyIds": keys.get(entry.name, ())} for entry in entries], True)
+        print_value([described(entry) | {"keyIds": keys.get(entry.name, ())} for entry in entries], True)
     else:
         print_rows(
             NODE_COLUMNS, (_node_row(entry, keys) for entry in entries), empty=f"No live nodes in {settings.root}."
@@ -89,7 +89,7 @@ def _watch(registry: Registry, fabric: str | None, use_json: bool) -> None:
         if stable != shown:
             shown = stable
             if use_json:
-                echo_json([_described(entry) for entry in entries])
+                echo_json([described(entry) for entry in entries])
             else:
                 print_rows(NODE_COLUMNS[:-1], (_node_row(entry)[:-1] for entry in entries), empty="No live nodes.")
         time.sleep(WATCH_SECONDS)
@@ -106,7 +106,7 @@ def _watch_in_terminal(registry: Registry, fabric: str | None) -> NoReturn:
             time.sleep(WATCH_SECONDS)
 
 
-def _described(entry: Entry) -> dict[str, Any]:
+def described(entry: Entry) -> dict[str, Any]:
     """An entry with the field names of the registry."""
     return {
         "name": entry.name,
@@ -334,12 +334,18 @@ def _letters(settings: Settings, node: str) -> DeadLetters:
 @common_options
 def dead_letters_command(settings: Settings, node: str | None) -> None:
     """List the dead letters of NODE, or of all nodes."""
-    rows = [row for name in ([node] if node else _nodes(settings)) for row in _rows(settings, name)]
+    rows = list(_rows(settings, node) if node else letters_of_all(settings))
     if settings.as_json:
         print_value(rows, True)
         return
     columns = ("node", "number", "type", "source", "deliveries", "died", "size", "state", "why")
     print_rows(columns, map(_cells, rows), empty="No dead letters.")
+
+
+def letters_of_all(settings: Settings) -> Iterator[dict[str, Any]]:
+    """The dead letters of all nodes, as ``--json`` prints them."""
+    for name in _nodes(settings):
+        yield from _rows(settings, name)
 
 
 def _nodes(settings: Settings) -> list[str]:

@@ -26,8 +26,8 @@ from speed.cli.options import (
     print_value,
     shown_payload,
 )
-from speed.errors import JournalDamagedError, JournalError, JournalExpiredError, JournalTakenError
-from speed.observe import bytes_text
+from speed.errors import JournalDamagedError, JournalError, JournalExpiredError, JournalTakenError, WireError
+from speed.observe import bytes_text, seconds_text
 from speed.wire.names import child_path, matches
 
 if TYPE_CHECKING:
@@ -353,6 +353,83 @@ def grep_command(
         echo_json_text(line)
         found += 1
     return 1 if reading.damaged or not found else 0
+
+
+# ``speed trace``: what belongs to one trace, of all lanes.
+
+MAX_TRACED = 10_000
+_TRACE_ID = re.compile(r"[0-9a-f]{32}")
+
+
+@click.command("trace")
+@click.argument("trace", metavar="ID")
+@wanted_options
+@directory_option
+@common_options
+def trace_command(settings: Settings, directory: str | None, wanted: Wanted, trace: str) -> int:
+    """Print what the journal has of one trace, by time: messages, events and calls of speedd's services that carry it.
+
+    ID is a trace id of 32 hexadecimal digits, or a whole traceparent. Ends with status 1 if nothing carries it.
+    """
+    wanted_id = _trace_id(trace)
+    reading = JournalReading(_journal(settings, directory), wanted, skip_damaged=True)
+    found: list[dict[str, Any]] = []
+    for info, record in reading.records():
+        carried = _carried(info, record)
+        if carried and _trace_id_in(carried) == wanted_id:
+            found.append({"traceparent": carried, **located(info, record)})
+        if len(found) == MAX_TRACED:
+            echo(f"Only the first {MAX_TRACED} are shown: see --since.", error=True)
+            break
+    found.sort(key=lambda row: row["recordedAt"])
+    for row in found:
+        if settings.as_json:
+            echo_json(row)
+        else:
+            echo(_traced_line(row))
+    if not found:
+        echo(f"Nothing that is recorded carries the trace {wanted_id}.", error=True)
+    return 1 if reading.damaged or not found else 0
+
+
+def _trace_id(text: str) -> str:
+    """BadParameter for what is none."""
+    found = _trace_id_in(text) if "-" in text else text.lower()
+    if not found or not _TRACE_ID.fullmatch(found):
+        raise click.BadParameter(f"{text!r} is no trace id of 32 hexadecimal digits, and no traceparent")
+    return found
+
+
+def _trace_id_in(traceparent: str) -> str | None:
+    from speed.wire.text import parse_traceparent
+
+    try:
+        return parse_traceparent(traceparent).trace_id
+    except WireError:
+        return None
+
+
+def _carried(info: LaneInfo, record: Record) -> str | None:
+    """The traceparent of a record; None of one that cannot be read as what it should be."""
+    from speed.journal.files import read_call
+
+    try:
+        carried: Any = read_call(record, info.subject).traceparent if info.kind == "calls" else record.view.traceparent
+    except WireError:
+        return None
+    return carried if isinstance(carried, str) else None
+
+
+def _traced_line(row: dict[str, Any]) -> str:
+    at = row["recordedAt"].astimezone()
+    span = row["traceparent"][36:52]
+    if row["kind"] == "calls":
+        took = seconds_text(row["microseconds"] / 1e6)
+        what = f"{row['caller']} called {row['source']} {row['subject']}: {row['outcome']}, {took}"
+    else:
+        to = "to" if row["kind"] == "inbox" else "published"
+        what = f"{row['source']} {to} {row['subject']}: {row['messageId']}"
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}  {span}  {what}"
 
 
 @journal_command.command("export")

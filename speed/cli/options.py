@@ -119,12 +119,16 @@ def print_value(value: Any, use_json: bool) -> None:
 
 
 COLUMN_GAP = 3
+TIGHT_GAP = 2
 MAX_FOLDED = 24
 """A cell that is longer may take several lines of a terminal."""
+LEAST_CELL = 8
 
 
-def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "", empty: str = "") -> None:
-    """A table for people; ``empty`` instead of a table without rows."""
+def print_rows(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "", empty: str = "", tight: bool = False
+) -> None:
+    """A table for people; ``empty`` instead of a table without rows. A ``tight`` one has more room for figures."""
     lines = [[str(cell) for cell in row] for row in rows]
     if not lines:
         echo(empty)
@@ -135,37 +139,61 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: 
     console = Console()
     if not console.is_terminal:
         console = Console(width=max(console.width, 400))
-    shown = columns_that_fit(columns, lines, console.width)
-    console.print(table_of(columns[:shown], [line[:shown] for line in lines], title))
+    shown = columns_that_fit(columns, lines, console.width, tight=tight)
+    cut = [line[:shown] for line in lines]
+    console.print(table_of(columns[:shown], cut, title, width=console.width, tight=tight))
     if columns[shown:]:
         left_out = ", ".join(columns[shown:])
         echo(f"Not shown in {console.width} columns: {left_out}. A pipe and --json have all.", error=True)
 
 
-def columns_that_fit(columns: Sequence[str], lines: Sequence[Sequence[str]], width: int) -> int:
-    """How many columns a terminal has room for: the first is never cut, long cells of others are folded."""
+def columns_that_fit(columns: Sequence[str], lines: Sequence[Sequence[str]], width: int, *, tight: bool = False) -> int:
+    """How many columns a terminal has room for: the first is whole where it can be, long cells of others are folded.
+
+    Of a ``tight`` table the first column is folded between its words.
+    """
     left = width
+    gap = TIGHT_GAP if tight else COLUMN_GAP
     for number, column in enumerate(columns):
-        needed = max(len(column), *(len(harmless(line[number])) for line in lines)) + COLUMN_GAP
-        left -= needed if number == 0 else min(needed, MAX_FOLDED + COLUMN_GAP)
-        if left < 0 and number > 1:
+        cells = [column, *(harmless(line[number]) for line in lines)]
+        needed = _longest_word(cells) if tight and number == 0 else max(map(len, cells))
+        left -= gap + (needed if number == 0 or tight else min(needed, MAX_FOLDED))
+        if left + gap < 0 and number > 1:
             return number
     return len(columns)
 
 
-def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> Any:
-    """A rich Table."""
+def _longest_word(cells: Iterable[str]) -> int:
+    return max((len(word) for cell in cells for word in cell.split()), default=0)
+
+
+def table_of(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    title: str = "",
+    *,
+    width: int | None = None,
+    tight: bool = False,
+) -> Any:
+    """A rich Table, for a terminal of so many columns. No cell is cut: one without room for it has several lines."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
+    lines = [[harmless(cell) for cell in row] for row in rows]
+    first = max((len(line[0]) for line in lines), default=0)
+    is_whole = not tight and (width is None or first + COLUMN_GAP + LEAST_CELL <= width)
     table = Table(
-        title=Text(harmless(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+        title=Text(harmless(title)) if title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=tight,
     )
     for number, column in enumerate(columns):
-        table.add_column(column, no_wrap=number == 0, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(harmless(cell)) for cell in row))
+        table.add_column(column, no_wrap=number == 0 and is_whole, overflow="fold")
+    for line in lines:
+        table.add_row(*map(Text, line))
     return table
 
 
@@ -460,6 +488,10 @@ def _read_as(schema: Any, text: str) -> Any:
         pass
     quoted = parse_value(text)  # as it had to be written before services declared what they take
     return quoted if isinstance(quoted, str) else text
+
+
+count_option = click.option("-n", "--count", type=click.IntRange(1), help="End after this many.")
+for_option = click.option("--for", "seconds", type=SECONDS, help="End after this many seconds without one.")
 
 
 def encryption_option(command: Command) -> Command:

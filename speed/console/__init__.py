@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import secrets
 import threading
 import time
@@ -108,14 +107,6 @@ def _digest(secret: str) -> bytes:
 
 
 # Where a request says that it comes from.
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine reaches ``address``."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return address == "localhost"
 
 
 def is_own_host(host: str, settings: ConsoleSettings) -> bool:

@@ -28,8 +28,8 @@ from speed.console.hosted import ConsoleActions, HostedViews, JournalSearch
 from speed.console.views import ConsoleSources, NotFoundError, Views, shown
 from speed.core.log import logger
 from speed.errors import ConfigurationError, InvalidArgumentsError, InvalidNameError, SpeedError, WireError
-from speed.gateway.connection import Door
 from speed.gateway.settings import MAX_TURNED_AWAY
+from speed.observe.exposition import Door
 from speed.topics.subscription import SubscriptionError
 from speed.wire.text import MAX_SPAN_SECONDS, read_json
 

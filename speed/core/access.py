@@ -1,4 +1,4 @@
-"""Who may write to a node, who holds a name, and who came and went (rules A-n, R-8 to R-12, R-20).
+"""Who may write to a node and look at it, who holds a name, and who came and went (rules A-n, R-8 to R-12, R-20).
 
 All times are milliseconds. ``monotonic`` times are CLOCK_MONOTONIC of one boot: immune to wall clock jumps, and
 comparable only between processes that share a boot id.
@@ -13,9 +13,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
-from speed.errors import ConfigurationError, LeaseLostError
+from speed.errors import ConfigurationError, InvalidNameError, LeaseLostError
 from speed.wire import names
 from speed.wire.entry import Entry
+from speed.wire.limits import MAX_OBSERVERS, MAX_OBSERVERS_BYTES
 
 _CACHE_LIMIT = 4096
 
@@ -32,6 +33,35 @@ def granted(entry: Entry, name: str, fingerprint: str | None = None) -> bool:
     return _specificity(entry.allow, name) > _specificity(entry.deny, name)
 
 
+def observed(entry: Entry, name: str) -> bool:
+    """True when ``name`` may ping a node and ask for its figures without a grant, by what it publishes (A-7)."""
+    denied = any(names.matches(one, name) for one in entry.deny)
+    of_name = any(one.rpartition("@")[0] == name for one in entry.identities)
+    return not denied and not of_name and any(names.matches(one, name) for one in entry.observers)
+
+
+def may_look(entry: Entry, name: str, fingerprint: str | None = None) -> bool:
+    """True when ``name`` may ping a node and ask for its figures: by a grant, or as an observer."""
+    return granted(entry, name, fingerprint) or observed(entry, name)
+
+
+def parse_observers(data: bytes) -> tuple[str, ...]:
+    """The names and families in the text of an observers file, sorted; ConfigurationError says what is wrong."""
+    if len(data) > MAX_OBSERVERS_BYTES:
+        raise ConfigurationError(f"more than {MAX_OBSERVERS_BYTES} bytes: name families such as 'cli.*'")
+    found: list[str] = []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        pattern = line.partition(b"#")[0].strip(b" \t\r")
+        if pattern:
+            try:
+                found.append(names.check_grant(pattern.decode("ascii")))
+            except (InvalidNameError, UnicodeDecodeError):
+                raise ConfigurationError(f"line {number} is neither a node name nor a family such as 'cli.*'") from None
+    if len(found) > MAX_OBSERVERS:
+        raise ConfigurationError(f"more than {MAX_OBSERVERS} names: name families such as 'cli.*'")
+    return tuple(sorted(set(found)))
+
+
 def _specificity(patterns: Iterable[str], name: str) -> int:
     """How closely one of them names ``name``: 0 not at all, then by the length of the family, most as a whole."""
     return max((len(one) + (one == name) for one in patterns if names.matches(one, name)), default=0)
@@ -40,16 +70,25 @@ def _specificity(patterns: Iterable[str], name: str) -> int:
 class _Rules:
     """One immutable state of a policy, with its own decision cache."""
 
-    __slots__ = ("allow", "cache", "deny", "identities", "table")
+    __slots__ = ("allow", "cache", "deny", "identities", "observers", "table")
 
-    def __init__(self, table: Mapping[str, bool], identities: frozenset[str] = frozenset()) -> None:
-        self.identities = identities
+    def __init__(
+        self, table: Mapping[str, bool], identities: frozenset[str] = frozenset(), observers: tuple[str, ...] = ()
+    ) -> None:
+        self.identities, self.observers = identities, observers
         of_identities = {one.rpartition("@")[0] for one in identities}
         self.table = MappingProxyType(dict(table))
         self.allow = tuple(sorted(one for one, grant in table.items() if grant and one not in of_identities))
         denied = sorted(pattern for pattern, grant in table.items() if not grant)
-        self.deny = tuple(one for one in denied if any(_covers(grant, one) for grant in self.allow))
+        self.deny = tuple(one for one in denied if self._publishes_denial(one))
         self.cache: dict[str, bool] = {}
+
+    def _publishes_denial(self, denial: str) -> bool:
+        """Whether it excepts somebody from what is published."""
+        observers = self.observers
+        return any(_covers(grant, denial) for grant in (*self.allow, *observers)) or any(
+            _covers(denial, one) for one in observers
+        )
 
     def decide(self, name: str) -> bool:
         """The most specific rule that covers ``name`` decides; none: denied."""
@@ -92,7 +131,7 @@ class AccessPolicy:
                 names.check_node_name(name)
         if patterns:
             identities = self._rules.identities.union(one for one in patterns if names.names_identity(one))
-            self._rules = _Rules({**self._rules.table, **dict.fromkeys(plain, True)}, identities)
+            self._rules = _Rules({**self._rules.table, **dict.fromkeys(plain, True)}, identities, self._rules.observers)
 
     def deny(self, *patterns: str) -> None:
         """Take grants back; an exact name stays denied under a granted family. Raises InvalidNameError."""
@@ -104,7 +143,11 @@ class AccessPolicy:
                 del table[covered]
             table[pattern] = False
         kept = (one for one in self._rules.identities if table.get(one.rpartition("@")[0], False))
-        self._rules = _Rules(table, frozenset(kept))
+        self._rules = _Rules(table, frozenset(kept), self._rules.observers)
+
+    def observe(self, patterns: Iterable[str]) -> None:
+        """Let these names and families look at the node without a grant, and nobody else (A-7)."""
+        self._rules = _Rules(self._rules.table, self._rules.identities, tuple(patterns))
 
     def undo(self) -> Callable[[], None]:
         """What takes back all changes made after this call."""
@@ -121,6 +164,18 @@ class AccessPolicy:
             rules.cache[name] = decision
         return decision
 
+    def observes(self, name: str) -> bool:
+        """True when ``name`` is an observer: it may look at the node, whatever it is granted (A-7)."""
+        rules = self._rules
+        if not any(names.matches(one, name) for one in rules.observers):
+            return False
+        denied = any(not grant and names.matches(pattern, name) for pattern, grant in rules.table.items())
+        return not denied and not self.fingerprints(name)
+
+    def observers(self) -> tuple[str, ...]:
+        """Who may look at the node without a grant, as published in the registry entry."""
+        return self._rules.observers
+
     def identities(self) -> tuple[str, ...]:
         """The grants that are of one identity, sorted, as published in the registry entry."""
         return tuple(sorted(self._rules.identities))
@@ -130,8 +185,9 @@ class AccessPolicy:
         return tuple(one.rpartition("@")[2] for one in self._rules.identities if one.rpartition("@")[0] == name)
 
     def publishes(self, name: str) -> bool:
-        """True when a published grant covers ``name``, even if a denial excepts it."""
-        return self.allows(name) or any(names.matches(pattern, name) for pattern in self._rules.allow)
+        """True when a published grant or observer covers ``name``, even if a denial excepts it."""
+        rules = self._rules
+        return self.allows(name) or any(names.matches(pattern, name) for pattern in (*rules.allow, *rules.observers))
 
     def allowed(self) -> tuple[str, ...]:
         """The grant patterns in force, sorted, as published in the registry entry."""

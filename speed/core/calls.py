@@ -323,16 +323,28 @@ _SERVICE: dict[str, Check] = {
     "lastError": _is_text,
     "processingSeconds": _is_number,
     "averageSeconds": _is_number,
-    "numTimedOut": _optional(_is_whole),
+    **dict.fromkeys(("numTimedOut", "numTimedOutQueued", "numWithdrawn", "numRefused"), _optional(_is_whole)),
     "queueTimes": _optional(_is_times),
     "runTimes": _optional(_is_times),
 }
 
 
-def _is_services(value: Any) -> bool:
-    return type(value) is dict and all(
-        type(name) is str and type(row) is dict and all(check(row.get(key)) for key, check in _SERVICE.items())
-        for name, row in value.items()
+_HANDLER: dict[str, Check] = {
+    **dict.fromkeys(("numHandled", "numErrors"), _is_whole),
+    "processingSeconds": _is_number,
+    **dict.fromkeys(("queueTimes", "runTimes"), _is_times),
+}
+_PEER = dict.fromkeys(("received", "receivedBytes", "sent", "sentBytes"), _is_whole)
+
+
+def _rows_of(checks: Mapping[str, Check]) -> Check:
+    """A map of names to rows with these columns."""
+    return lambda value: (
+        type(value) is dict
+        and all(
+            type(name) is str and type(row) is dict and all(check(row.get(key)) for key, check in checks.items())
+            for name, row in value.items()
+        )
     )
 
 
@@ -372,16 +384,14 @@ _ANSWERS: dict[str, dict[str, Check]] = {
     "STATS": {
         "name": _is_text,
         "uptimeSeconds": _is_time,
-        "pendingCalls": _is_whole,
-        "lanes": _is_whole,
-        "queuedRequests": _optional(_is_whole),
-        "runningRequests": _optional(_is_whole),
-        "queuedMessages": _optional(_is_whole),
-        "workers": _optional(_is_whole),
-        "refusedSenders": _optional(_is_counters),
-        "refusedBy": _optional(_is_counters),
+        **dict.fromkeys(("pendingCalls", "lanes"), _is_whole),
+        **dict.fromkeys(("queuedRequests", "runningRequests", "queuedMessages", "workers"), _optional(_is_whole)),
+        **dict.fromkeys(("refusedSenders", "refusedBy"), _optional(_is_counters)),
         "counters": _is_counters,
-        "services": _is_services,
+        "services": _rows_of(_SERVICE),
+        "handlers": _optional(_rows_of(_HANDLER)),
+        "peers": _optional(_rows_of(_PEER)),
+        **dict.fromkeys(("openFiles", "maxOpenFiles"), _optional(_is_whole)),
     },
 }
 

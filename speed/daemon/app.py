@@ -16,14 +16,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from speed import Node
 from speed.bridges.running import Bridging, Events
+from speed.core.access import granted
 from speed.daemon.child import Forwarded, Groups, LogFile, Surroundings, open_log
-from speed.daemon.config import Config, LogSettings, TopicSettings, TopicsSettings
-from speed.daemon.control import Health, ServiceNotifier, Trouble, checked_count, checked_name, opened_control
+from speed.daemon.config import Config, LogSettings
+from speed.daemon.control import Died, Health, ServiceNotifier, Trouble, checked_count, checked_name, opened_control
 from speed.daemon.host import change_grants, load_service
 from speed.daemon.hosting import (
     Hosting,
@@ -31,11 +31,13 @@ from speed.daemon.hosting import (
     Recording,
     Resealing,
     SpeeddParts,
+    let_look,
     opened_console,
-    opened_gateway,
-    opened_hosts,
     own_node,
 )
+from speed.daemon.metrics import DaemonParts, Exposing
+from speed.daemon.pulse import LOOK_SECONDS, Pulse
+from speed.daemon.reload import Gateways, differences, taken_over
 from speed.daemon.supervisor import Supervisor
 from speed.daemon.surroundings_check import key_path, sound_config
 from speed.errors import ConfigurationError, LeaseLostError, RootError, SpeedError, StorageError
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
 
     from speed.console.server import Console
     from speed.daemon.hosting import Joining
-    from speed.gateway.server import Gateway
 
 
 START_PATIENCE_SECONDS = 30.0
@@ -91,9 +92,9 @@ class Daemon:
         node: Node,
         recording: Recording | None,
         hosting: Hosting | None,
-        gateway: Gateway | None,
-        joining: Joining | None,
+        gateways: Gateways,
         bridging: Bridging,
+        metrics: Exposing,
         console: Console | None,
         sink: LogFile,
         log: Any,
@@ -105,9 +106,9 @@ class Daemon:
         self._recording = recording
         self._hosting = hosting
         self._health = health
-        self._gateway = gateway
-        self._joining = joining
+        self._gateways = gateways
         self._bridging = bridging
+        self._metrics = metrics
         self._console = console
         self._sink = sink
         self._log = log
@@ -121,14 +122,18 @@ class Daemon:
         self._rotation = MessageKeyRotation(config.encryption, log)
         around = Surroundings(config, node.root, key)
         self._groups = Groups(log)
+        self._died = Died()
         printed = open_log(sink, all_levels=True, node=config.node.name)
         self._supervisor = Supervisor(config.processes, around, self._groups, log, printed, time.monotonic)
+        let_look(node, log)
+        self._pulse = Pulse(lambda name, seconds: node.ping(name, timeout=seconds))
         self._requests = {
             "status": self._status,
             "reload": self._reload_now,
             "stop": self._stop_now,
             "restart": self._restart_named,
             "scale": self._scale_named,
+            "compare": self._compare,
             "console": self._console_address,
         }
         self._control = opened_control(node.root, self._answer, log)
@@ -139,7 +144,7 @@ class Daemon:
         now = time.monotonic()
         self._patience_ends = now + START_PATIENCE_SECONDS
         self._next_sweep = now + config.node.heartbeat_seconds
-        self._next_sign = now
+        self._next_sign = self._next_look = now
 
     def run(self) -> int:
         """Run until stopped by a signal or by the loss of the lease. Returns the exit status."""
@@ -154,6 +159,7 @@ class Daemon:
             if self._control is not None:
                 self._control.close()
             self._groups.close()
+            self._pulse.close()
             self._resealing.close()
         self._log.info("stopped", failed=self._failed)
         return 1 if self._failed else 0
@@ -177,6 +183,8 @@ class Daemon:
 
     def _next_timer(self) -> float:
         timers = [self._next_sweep, self._supervisor.next_timer()]
+        if self._supervisor.processes:
+            timers.append(self._next_look)
         if not self._is_ready:
             timers.append(time.monotonic() + STARTING_POLL_SECONDS)
         if self._notifier.watchdog_seconds:
@@ -206,16 +214,31 @@ class Daemon:
             self._notifier.alive()
         if not self._is_ready and not self._stop_signals:
             self._check_ready(now)
+        if now >= self._next_look:
+            self._next_look = now + LOOK_SECONDS
+            self._judge_life()
         if now >= self._next_sweep:
             self._next_sweep = now + self._config.node.heartbeat_seconds
             self._groups.look()
             self._sweep()
         self._look_at_health()
 
+    def _judge_life(self) -> None:
+        """End processes that hang, though their nodes hold their leases. Those that do not allow it are not pinged."""
+        wanted = {}
+        with suppress(StorageError, OSError):  # the sweep tells of it
+            for name, limit in self._supervisor.pinged().items():
+                entry = self._registry.live(name)
+                if entry is not None and granted(entry, self._node.name):
+                    wanted[name] = limit
+        self._supervisor.judge(self._pulse.look(wanted))
+
     def _look_at_health(self) -> None:
         """Processes that do not serve, bridges that wait; and what the service manager is told, where it changed."""
         self._health.set("processes", self._supervisor.troubles())
         self._health.set("bridges", [_bridge_trouble(*one) for one in self._bridging.troubles()])
+        unread = self._metrics.look([process.status() for process in self._supervisor.processes])
+        self._health.set("metrics", [Trouble(unread, "see [metrics]", is_elsewhere=True)] if unread else [])
         line = self._status_text()
         if self._is_ready and not self._stop_signals and line != self._status_line:
             self._status_line = line
@@ -275,13 +298,15 @@ class Daemon:
             )
             for entry in self._registry.remove_stale():
                 self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)
+                if self._supervisor.named(entry.name) is None:  # of its own processes it knows more
+                    self._died.add(entry.name, entry.pid, time.monotonic())
             self._look_at_root()
             if self._recording is not None:
                 self._look_after(self._recording)
             if self._hosting is not None:
                 self._look_after_topics(self._hosting)
-            if self._joining is not None:
-                self._look_after_hosts(self._joining)
+            if self._gateways.to_hosts is not None:
+                self._look_after_hosts(self._gateways.to_hosts)
         except (OSError, StorageError) as error:
             self._log.warning("sweep_failed", reason=str(error))
         except SpeedError as error:
@@ -292,7 +317,8 @@ class Daemon:
                 "node_lost", reason=f"node {self._bridging.node_name!r} is lost: another process has its name"
             )
             self._fail("node lost")
-        if self._gateway is not None and self._gateway.has_failed and not self._failed:
+        gateway = self._gateways.to_clients
+        if gateway is not None and gateway.has_failed and not self._failed:
             self._log.error("gateway_ended", reason="an unexpected error, which is logged above")
             self._fail("gateway ended")
         if self._console is not None and self._console.has_failed and not self._failed:
@@ -340,7 +366,6 @@ class Daemon:
         self._notifier.reloading()
         why = ""
         try:
-            self._sink.reopen()
             self._take_over(sound_config(self._config.path))
         except (SpeedError, OSError) as error:
             why = str(error)
@@ -355,33 +380,35 @@ class Daemon:
 
     def _take_over(self, new: Config) -> None:
         old = self._config
+        takes_bridges = self._bridging.can_change(new.bridges)
+        taken = taken_over(old, new, with_bridges=takes_bridges)
         try:
-            self._publish_grants(old, new)
-            takes_bridges = self._take_bridges(old, new)
+            self._become(old, taken)
         except BaseException:
             with suppress(SpeedError, OSError):
-                self._publish_grants(new, old)
+                self._become(taken, old)
             raise
         if not self._stop_signals:
             self._supervisor.take_over(new.processes)
-        self._sink.level = new.log.level
-        if self._recording is not None and new.journal is not None:
-            self._recording.refuse(new.journal.refuse)
-        self._config = _with_grants_of(old, new)
-        if takes_bridges:
-            self._config = replace(self._config, bridges=new.bridges)
-        unchanged = sorted(_differences(self._config, new))
-        if unchanged:
-            self._log.warning("reload_needs_restart", settings=unchanged)
+        self._config = taken
+        waiting = sorted(differences(taken, new))
+        self._health.set("restart", _waiting(waiting))
+        if waiting:
+            self._log.warning("reload_needs_restart", settings=waiting)
         self._log.info("reloaded")
 
-    def _take_bridges(self, old: Config, new: Config) -> bool:
-        """Whether the bridges are as the file says; not if they need what runs only after a restart."""
-        if not self._bridging.can_change(new.bridges):
-            return False
+    def _become(self, old: Config, new: Config) -> None:
+        """Have everything but the processes run as ``new`` says. Raises SpeedError and OSError."""
+        self._publish_grants(old, new)
+        self._sink.change(new.log)
+        if self._recording is not None and new.journal is not None:
+            self._recording.change(new.journal)
+        if self._hosting is not None and new.topics is not None:
+            self._hosting.change(new.topics, new.each_topic)
+        self._gateways.change(new)
+        self._metrics.change(new.metrics)
         if new.bridges != old.bridges:
             self._log.info("bridges_changed", **self._bridging.change(new.bridges))
-        return True
 
     def _publish_grants(self, old: Config, new: Config) -> None:
         change_grants(self._node, old.node.allow, new.node.allow)
@@ -389,8 +416,8 @@ class Daemon:
             self._recording.change_grants(old.journal.allow, new.journal.allow)
         if self._hosting is not None and new.topics is not None:
             self._hosting.change_grants(new.topics, new.each_topic)
-        if self._joining is not None and new.hosts is not None:
-            self._joining.change_grants(new.hosts, new.host_grants)
+        if new.hosts is not None:
+            self._gateways.change_grants(new.hosts, new.host_grants)
 
     # --- what is asked through the socket ---
 
@@ -403,8 +430,12 @@ class Daemon:
         except SpeedError as error:
             return {"error": str(error)}
 
+    def _unread(self) -> list[Trouble]:
+        return [] if self._hosting is None else self._hosting.unread()
+
     def _status(self, _request: dict[str, Any]) -> dict[str, Any]:
         self._look_at_health()
+        now = time.monotonic()
         return {
             "node": self._node.name,
             "pid": os.getpid(),
@@ -413,13 +444,20 @@ class Daemon:
             "ready": self._is_ready and self._health.serves,
             "stopping": bool(self._stop_signals),
             "processes": [process.status() for process in self._supervisor.processes],
-            "troubles": [{"what": one.what, "cure": one.cure} for one in self._health.troubles()],
+            "troubles": [one.described() for one in self._health.troubles()],
+            "notices": [one.described() for one in (*self._died.notices(now), *self._unread())],
         }
 
     def _reload_now(self, _request: dict[str, Any]) -> dict[str, Any]:
         self._reload()
         refused = self._health.troubles("reload")
         return {"error": refused[0].what} if refused else {}
+
+    def _compare(self, _request: dict[str, Any]) -> dict[str, Any]:
+        """What of the file, as it is now, a reload would not take over."""
+        new = sound_config(self._config.path)
+        taken = taken_over(self._config, new, with_bridges=self._bridging.can_change(new.bridges))
+        return {"config": str(self._config.path), "waiting": sorted(differences(taken, new))}
 
     def _stop_now(self, _request: dict[str, Any]) -> None:
         self._stop("speedd stop")
@@ -444,55 +482,16 @@ class Daemon:
             raise ConfigurationError("speedd is ending")
 
 
+def _waiting(settings: list[str]) -> list[Trouble]:
+    """What changed in the file and holds only after a restart."""
+    if not settings:
+        return []
+    return [Trouble(f"changed in the file, and waiting for a restart: {', '.join(settings)}", "restart speedd", True)]
+
+
 def _bridge_trouble(name: str, why: str) -> Trouble:
     cure = "see to the other end: it is tried again with pauses, and nothing is lost meanwhile"
     return Trouble(f"bridge {name} waits: {why}", cure, is_elsewhere=True)
-
-
-def _with_grants_of(old: Config, new: Config) -> Config:
-    """``old`` with the grants of ``new``, and what its journal refuses: what runs after a reload."""
-    journal = old.journal
-    if journal and new.journal:
-        journal = replace(journal, allow=new.journal.allow, refuse=new.journal.refuse)
-    node, topics = replace(old.node, allow=new.node.allow), old.topics
-    if topics and new.topics:
-        topics = replace(topics, **_rights(new.topics))
-    rights = {one.name: _rights(one) for one in new.each_topic}
-    each = tuple(replace(one, **rights.get(one.name, {})) for one in old.each_topic)
-    log = replace(old.log, level=new.log.level)
-    taken = replace(old, node=node, log=log, processes=new.processes, journal=journal, topics=topics, each_topic=each)
-    if old.hosts is None or new.hosts is None:
-        return taken
-    return replace(taken, hosts=replace(old.hosts, allow=new.hosts.allow), host_grants=new.host_grants)
-
-
-def _rights(settings: TopicsSettings | TopicSettings) -> dict[str, Any]:
-    """The grants of all topics, or of one."""
-    return {"publish": settings.publish, "consume": settings.consume, "manage": settings.manage}
-
-
-def _differences(running: Config, wanted: Config) -> Iterator[str]:
-    """Sections of a configuration that differ from what runs."""
-    for section in (
-        "node",
-        "log",
-        "python_path",
-        "services",
-        "processes",
-        "journal",
-        "topics",
-        "each_topic",
-        "bridges",
-        "gateway",
-        "token_keys",
-        "console",
-        "encryption",
-        "hosts",
-        "each_host",
-        "host_grants",
-    ):
-        if getattr(running, section) != getattr(wanted, section):
-            yield section
 
 
 def _log_file(settings: LogSettings) -> LogFile:
@@ -514,7 +513,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
     services = [(service, load_service(service.entry)) for service in config.services]
     log.info("starting", config=str(config.path), pid=os.getpid())
     node = own_node(config, key_path(config))
-    recording = hosting = gateway = bridging = joining = console = lock = None
+    recording = hosting = gateways = bridging = metrics = console = lock = None
     health = Health()
     try:
         lock = _only_one(node.root)
@@ -526,10 +525,8 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             for topic, why in hosting.broken.items():
                 log.error("topic_broken", topic=topic, reason=why)
             log.info("topics", place=hosting.place, host=hosting.name)
-        if config.gateway is not None and hosting is not None:
-            gateway = opened_gateway(config.gateway, config, hosting, health)
-            log.info("gateway", address=config.gateway.address, port=gateway.port, tls=bool(config.gateway.certificate))
-        joining = opened_hosts(config, node.root, key_path(config), log)
+        gateways = Gateways(node, key_path(config), hosting, health, log)
+        gateways.change(config)
         for service, handler in services:
             logged = recording.logged(service.name, handler) if recording is not None else handler
             node.register(service.name, logged, allow=service.allow)
@@ -539,18 +536,19 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         if config.bridges:
             bridging.change(config.bridges)
             log.info("bridges", names=[bridge.name for bridge in config.bridges])
-        if gateway is not None:
-            gateway.also(bridging.metrics)
+        gateways.also(bridging.metrics)
+        metrics = Exposing(node, DaemonParts(health, bridging, gateways, hosting, recording), log)
+        metrics.change(config.metrics)
         node.allow(*config.node.allow)
         node.ready()
         if config.console is not None:
             parts = SpeeddParts(node, key_path(config), recording, hosting, bridging, health)
             console = opened_console(config.console, parts)
             log.info("console", address=config.console.address, port=console.port, tls=bool(config.console.certificate))
-        opened = (recording, hosting, gateway, joining, bridging, console)
+        opened = (recording, hosting, gateways, bridging, metrics, console)
         return Daemon(config, node, *opened, sink, log, ready_fd, health).run()
     finally:
-        _end(console, gateway, joining, bridging)
+        _end(console, metrics, gateways, bridging)
         if not node.closed:  # a lost node has ended already
             node.close()
         _end(recording, hosting)
@@ -558,7 +556,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             lock.release()
 
 
-def _end(*parts: Console | Gateway | Joining | Bridging | Recording | Hosting | None) -> None:
+def _end(*parts: Console | Exposing | Gateways | Bridging | Recording | Hosting | None) -> None:
     """Close those that were opened."""
     for part in parts:
         if part is not None:

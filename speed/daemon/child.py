@@ -23,6 +23,7 @@ from speed.daemon.config import Config, LogSettings, ProcessSettings
 from speed.daemon.guardian import MARK, signal_group, signal_marked
 from speed.daemon.host import MAX_LINE_CHARACTERS, LineSplitter, Record, RecordJoiner
 from speed.fs.open import make_directories, open_log_file, unlink_quietly, write_all
+from speed.wire.names import matches
 from speed.wire.text import harmless_json
 
 # The process groups of speedd's processes, told to a guardian that ends them if speedd itself is killed.
@@ -120,7 +121,7 @@ class Surroundings:
             "SPEED_ROOT": self.root,
             "SPEED_KEY": self.key,
             "SPEED_NODE": settings.name,
-            "SPEED_ALLOW": ",".join(settings.allow),
+            "SPEED_ALLOW": ",".join(self.allowed(settings)),
             "SPEED_FABRICS": ",".join(settings.fabrics),
             "SPEED_WORKERS": str(settings.workers),
             "SPEED_LEASE_SECONDS": f"{self.config.node.lease_seconds:g}",
@@ -133,13 +134,19 @@ class Surroundings:
         base = {name: value for name, value in os.environ.items() if name not in manager}
         return base | own | settings.env
 
+    def allowed(self, settings: ProcessSettings) -> tuple[str, ...]:
+        """Whom its node allows: those of the settings, and speedd where it pings the process."""
+        own = self.config.node.name
+        is_needed = settings.ping_timeout_seconds and not any(matches(one, own) for one in settings.allow)
+        return (*settings.allow, own) if is_needed else settings.allow
+
     def host_orders(self, settings: ProcessSettings, ready_fd: int) -> dict[str, Any]:
         """First line for ``speed.daemon.host``."""
         node = self.config.node
         return {
             "name": settings.name,
             "entry": settings.entry,
-            "allow": list(settings.allow),
+            "allow": list(self.allowed(settings)),
             "python_path": [str(path) for path in self.config.python_path],
             "ready_fd": ready_fd,
             "encryption": None if self.config.encryption is None else self.config.encryption.as_table(),
@@ -194,6 +201,7 @@ class Child:
     def __init__(self, settings: ProcessSettings, around: Surroundings) -> None:
         """Start it. Raises OSError when not even Python can be started."""
         self.settings = settings
+        self._around = around
         self.mark = os.urandom(16).hex()
         """In the environment of all that this start of the process starts in turn, in sessions of their own too."""
         self._strays: set[int] = set()
@@ -312,11 +320,11 @@ class Child:
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
 
-    def grant(self, allow: tuple[str, ...]) -> bool:
+    def grant(self, settings: ProcessSettings) -> bool:
         """Tell a hosted node its new grants; False for a command, which must be started again."""
         if self.settings.entry is None:
             return False
-        return self._order({"allow": list(allow)})
+        return self._order({"allow": list(self._around.allowed(settings))})
 
     def _order(self, order: dict[str, Any]) -> bool:
         """Write a line to the host; False when it has not read the earlier ones."""
@@ -367,7 +375,7 @@ class LogFile:
         self.level = settings.level
         """What is less than this is not written; a reload may change it."""
         self._lock = threading.Lock()
-        self._fd = sys.stderr.fileno() if sys.stderr else -1  # a process may have been started without one
+        self._fd = -1  # a process may have been started without a stderr
         self._size: int | None = None
         """None: this is stderr, which is not rotated."""
         self.reopen()
@@ -376,6 +384,17 @@ class LogFile:
         """Write to the file that now has the name. Raises OSError; the old file then stays in use."""
         with self._lock:
             self._reopen()
+
+    def change(self, settings: LogSettings) -> None:
+        """Write as other settings say, and open the file again. Raises OSError; then all is as before."""
+        with self._lock:
+            before, self._settings = self._settings, settings
+            try:
+                self._reopen()
+            except OSError:
+                self._settings = before
+                raise
+            self.level = settings.level
 
     def write(self, text: str) -> None:
         data = text.encode("utf-8", "backslashreplace")
@@ -393,6 +412,7 @@ class LogFile:
     def _reopen(self) -> None:
         path = self._settings.file
         if path is None:
+            self._to_stderr()
             return
         # Neither is for the world: the output of services may tell what they work on.
         make_directories(str(path.parent), _DIRECTORY_MODE)
@@ -400,6 +420,11 @@ class LogFile:
         if self._size is not None:
             os.close(self._fd)
         self._fd, self._size = fd, os.fstat(fd).st_size
+
+    def _to_stderr(self) -> None:
+        if self._size is not None:
+            os.close(self._fd)
+        self._fd, self._size = sys.stderr.fileno() if sys.stderr else -1, None
 
     def _rotate(self) -> None:
         """Begin a new file; where the old one cannot be kept, it is emptied."""

@@ -15,9 +15,10 @@ import click
 
 from speed import __version__
 from speed.daemon.config import MOST_INSTANCES, Config, Mistake
-from speed.daemon.control import ASK_SECONDS, ask
 from speed.daemon.guardian import LOOK_SECONDS
 from speed.errors import ConfigurationError, SpeedError, exit_status
+from speed.fs.keyfile import default_root
+from speed.observe.speedd import ASK_SECONDS, ask
 from speed.wire.text import harmless_lines
 
 EPILOG = """\b
@@ -29,6 +30,9 @@ Exit status:
 """
 
 ROOT_LINE = re.compile(r"""^\s*root\s*=\s*(?P<quote>["'])(?P<root>[^"'\\]+)(?P=quote)""", re.MULTILINE)
+
+CHECK_SECONDS = 3.0
+"""How long a check waits for the speedd that runs: it is right without its answer."""
 
 config_option = click.option(
     "-c",
@@ -66,7 +70,7 @@ def speedd() -> None:
     help="Write READY and a newline to this descriptor when all processes are up.",
 )
 def run(file: Path, ready_fd: int | None) -> None:
-    """Run until SIGTERM. SIGHUP reloads grants, processes and bridges, and opens the log file again."""
+    """Run until SIGTERM. SIGHUP reads the file again, as `speedd reload` does, and opens the log again."""
     from speed.daemon.app import run as run_daemon
     from speed.daemon.surroundings_check import sound_config
 
@@ -79,7 +83,10 @@ def check(file: Path) -> None:
     """Explain every mistake in the configuration, with its line."""
     from speed.daemon.surroundings_check import sound_config
 
-    click.echo(_summary(sound_config(file)))
+    config = sound_config(file)
+    click.echo(_summary(config))
+    if waiting := _waiting(config):
+        click.echo(harmless_lines(f"The speedd that runs takes these over only by a restart: {', '.join(waiting)}."))
 
 
 @speedd.command()
@@ -180,7 +187,6 @@ def _answer_of(file: Path, request: dict[str, Any], timeout_seconds: float = ASK
 def _root_of(file: Path) -> str:
     """The root that a configuration names."""
     from speed.daemon.surroundings_check import load_config, text_of
-    from speed.fs.keyfile import default_root
 
     try:
         root = load_config(file).node.root
@@ -190,6 +196,16 @@ def _root_of(file: Path) -> str:
             raise
         root = file.absolute().parent / Path(written["root"]).expanduser()
     return os.path.abspath(root or default_root())
+
+
+def _waiting(config: Config) -> list[str]:
+    """What a running speedd would not take over of its own file; nothing where none runs or may be asked."""
+    try:
+        found = ask(os.path.abspath(config.node.root or default_root()), {"do": "compare"}, CHECK_SECONDS)
+    except (SpeedError, OSError):
+        return []
+    is_own = found.get("config") == str(config.path)
+    return [str(one) for one in found.get("waiting", ())] if is_own else []
 
 
 def _summary(config: Config) -> str:

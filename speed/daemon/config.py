@@ -165,6 +165,22 @@ class TopicSettings:
 
 
 @dataclass(frozen=True)
+class MetricsSettings:
+    """``[metrics]``: figures of speedd and of all nodes that allow it, as OpenMetrics for Prometheus."""
+
+    listen: str | None = None
+    """Where ``/metrics`` is answered: ``host:port``, or ``unix:/path``. Beyond this machine only with a token."""
+    token_file: Path | None = None
+    """A file with a token, which whoever scrapes shows as ``Authorization: Bearer``. It is read again each time."""
+    textfile: Path | None = None
+    """A file that is kept fresh for node_exporter, and replaced as a whole. It needs no port."""
+    every_seconds: float = 15.0
+    """How often that file is written."""
+    timeout_seconds: float = 2.0
+    """How long a node may take to answer. One that does not is told as ``speed_up 0``."""
+
+
+@dataclass(frozen=True)
 class ServiceSettings:
     """``[[service]]``: a service in speedd's own process, from a Python entry point."""
 
@@ -202,6 +218,9 @@ class ProcessSettings:
     """How long the process may take until its node serves; then it hangs, is ended, and is started again."""
     stop_timeout_seconds: float = 10.0
     """How long the process may take to end after SIGTERM before it is killed."""
+    ping_timeout_seconds: float = 15.0
+    """How long the process may not answer pings, or be stopped by a signal, though its lease is held; then it is ended
+    and started again. speedd's node is added to ``allow`` for that. 0: it is not pinged."""
 
     def instances(self) -> tuple[ProcessSettings, ...]:
         """What runs: itself, or as many as it counts."""
@@ -227,6 +246,7 @@ class Config:
     token_keys: tuple[TokenKeySettings, ...] = ()
     console: ConsoleSettings | None = None
     encryption: EncryptionSettings | None = None
+    metrics: MetricsSettings | None = None
     hosts: HostsSettings | None = None
     each_host: tuple[HostSettings, ...] = ()
     host_grants: tuple[HostGrantSettings, ...] = ()

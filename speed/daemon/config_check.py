@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from speed.bridges import EVENTS, MAX_BRIDGES, SERVICE, TOPICS, BridgeSettings, bridge_mistakes, too_many
-from speed.console import ConsoleSettings, is_loopback
+from speed.console import ConsoleSettings
 from speed.daemon.config import (
     BACKLOGS,
     DURABILITIES,
@@ -20,6 +20,7 @@ from speed.daemon.config import (
     DaemonNodeSettings,
     JournalSettings,
     LogSettings,
+    MetricsSettings,
     Mistake,
     ProcessSettings,
     ServiceSettings,
@@ -41,9 +42,11 @@ from speed.daemon.toml import (
     as_grant,
     as_key_sources,
     as_list_of,
+    as_listen,
     as_name,
     as_namespace,
     as_one_of,
+    as_patience,
     as_seconds,
     as_tenant_namespace,
     as_text,
@@ -59,6 +62,7 @@ from speed.gateway.settings import TOKEN_ALGORITHMS, GatewaySettings, TokenKeySe
 from speed.hosts import HostGrantSettings, HostSettings, HostsSettings
 from speed.message.declared import EncryptionSettings, declared
 from speed.message.errors import MessageError
+from speed.observe.metrics import is_loopback, listens_here
 from speed.wire import names
 from speed.wire.names import check_host_name, host_of
 
@@ -175,6 +179,7 @@ class _Reader:
             token_keys=tuple(TokenKeySettings(**one) for one in found["token_key"]),
             bridges=tuple(BridgeSettings(**one) for one in found["bridge"]),
             encryption=encryption,
+            metrics=MetricsSettings(**found["metrics"][0]) if isinstance(document.get("metrics"), dict) else None,
             hosts=HostsSettings(**found["hosts"][0]) if isinstance(document.get("hosts"), dict) else None,
             each_host=tuple(HostSettings(**one) for one in found["host"]),
             host_grants=tuple(HostGrantSettings(**one) for one in found["host_grant"]),
@@ -236,6 +241,13 @@ class _Reader:
                 "ping_seconds": as_seconds,
             },
             "bridge": BRIDGE,
+            "metrics": {
+                "listen": as_listen,
+                "token_file": path,
+                "textfile": path,
+                "every_seconds": as_seconds,
+                "timeout_seconds": as_seconds,
+            },
             "encryption": ENCRYPTION,
             **HOSTS,
             "host": {"name": as_name(check_host_name), "key": path},
@@ -253,6 +265,7 @@ class _Reader:
                 "restart": as_one_of(RESTART_POLICIES),
                 "start_timeout_seconds": as_seconds,
                 "stop_timeout_seconds": as_seconds,
+                "ping_timeout_seconds": as_patience,
             },
         }
 
@@ -343,6 +356,7 @@ class _Reader:
         self._check_topics(found["topics"][0], found["topic"], taken)
         self._check_backend(found["topics"][0], found["topic"])
         self._check_gateway(found["gateway"][0], found["token_key"])
+        self._check_metrics(found["metrics"][0])
         self._check_console(found["console"][0])
         self._refuse_repeated("host", found["host"], {})
         for path, what, todo in host_mistakes(found, self._lines):
@@ -437,6 +451,24 @@ class _Reader:
             self._report(("gateway", "issuer"), "tokens need an audience and a [[token_key]]", "add what is missing")
         if ("certificate" in gateway) != ("private_key" in gateway):
             self._report(("gateway",), "TLS needs both certificate and private_key", "add the other one")
+
+    def _check_metrics(self, metrics: dict[str, Any]) -> None:
+        """Metrics are read somewhere, and by nobody unknown from elsewhere."""
+        if ("metrics",) not in self._lines:
+            return
+        listens, keeps = (self._is_written("metrics", key) for key in ("listen", "textfile"))
+        if not listens and not keeps:
+            self._report(("metrics",), "[metrics] is read nowhere", 'add listen = "127.0.0.1:9464", or textfile')
+        for key, is_used, by in (("token_file", listens, "listen"), ("every_seconds", keeps, "textfile")):
+            if self._is_written("metrics", key) and not is_used:
+                self._report(("metrics", key), f"[metrics] {key} is for {by}", f"add {by}, or take it out")
+        listen = metrics.get("listen")
+        if listen and not listens_here(listen) and not self._is_written("metrics", "token_file"):
+            what = f"[metrics] listen: {found_value(listen)} is reached from elsewhere, and there is no token"
+            self._report(("metrics", "listen"), what, 'add token_file = "…", or listen on 127.0.0.1')
+
+    def _is_written(self, table: str, key: str) -> bool:
+        return (table, key) in self._lines
 
     def _check_console(self, console: dict[str, Any]) -> None:
         """What other machines reach is encrypted: who reads an address on its way would be let in."""

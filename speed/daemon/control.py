@@ -11,21 +11,23 @@ import json
 import os
 import socket
 import struct
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from speed.daemon.config import MOST_INSTANCES
-from speed.errors import ConfigurationError, RootError
+from speed.errors import ConfigurationError
+from speed.observe.speedd import read_line, short_path
 from speed.wire import names
 
-_MAX_LINE_BYTES = 1 << 20
 _PATIENCE_SECONDS = 0.5
 """speedd has other things to do than to wait for who connects and says nothing."""
 _PEER = struct.Struct("3i")
-ASK_SECONDS = 10.0
+
+
+DIED_SECONDS = 300.0
+MAX_DIED = 32
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,10 @@ class Trouble:
     cure: str
     is_elsewhere: bool = False
     """It lies with somebody else, and what speedd serves is served all the same."""
+
+    def described(self) -> dict[str, Any]:
+        """As answers have it."""
+        return {"what": self.what, "cure": self.cure, "elsewhere": self.is_elsewhere}
 
 
 class Health:
@@ -62,6 +68,28 @@ class Health:
         return all(trouble.is_elsewhere for trouble in self.troubles())
 
 
+class Died:
+    """Nodes that ended without a word, and for how long that is news. For one thread."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[int, float]] = {}
+
+    def add(self, name: str, pid: int, now: float) -> None:
+        """``now`` in seconds of the monotonic clock."""
+        self._last.pop(name, None)
+        self._last[name] = pid, now
+        if len(self._last) > MAX_DIED:
+            self._last.pop(next(iter(self._last)))
+
+    def notices(self, now: float) -> list[Trouble]:
+        """Those of the last minutes."""
+        return [
+            Trouble(f"node {name} died: its process {pid} is gone", "start it again; its log may say why", True)
+            for name, (pid, since) in self._last.items()
+            if now - since < DIED_SECONDS
+        ]
+
+
 class ControlSocket:
     """The socket of a running speedd. For its main thread."""
 
@@ -72,7 +100,7 @@ class ControlSocket:
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         with suppress(FileNotFoundError):
             os.unlink(self._path)  # an earlier speedd was killed: who starts has the lock of the root
-        with _short(self._path) as path:
+        with short_path(self._path) as path:
             before = os.umask(0o177)
             try:
                 self._listening.bind(path)
@@ -98,7 +126,7 @@ class ControlSocket:
         connection.settimeout(_PATIENCE_SECONDS)
         if _user_of(connection) not in (0, os.getuid()):
             raise PermissionError
-        answer = self._answer(_read_line(connection, _PATIENCE_SECONDS))
+        answer = self._answer(read_line(connection, _PATIENCE_SECONDS))
         if answer is None:
             self._kept.append(connection)
             return
@@ -123,63 +151,9 @@ def opened_control(
         return None
 
 
-def ask(root: str, request: dict[str, Any], timeout_seconds: float = ASK_SECONDS) -> dict[str, Any]:
-    """What the speedd of a root answers; {} where it ended instead.
-
-    Raises:
-        RootError: no speedd serves the root, it is another user's, or it does not answer in time.
-    """
-    path = names.daemon_socket(root)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
-        connection.settimeout(timeout_seconds)
-        try:
-            with _short(path) as address:
-                connection.connect(address)
-            connection.sendall(json.dumps(request).encode() + b"\n")
-            return _read_line(connection, timeout_seconds)
-        except (FileNotFoundError, ConnectionRefusedError):
-            raise RootError(f"no speedd serves the root {root}: start one, or name another root") from None
-        except PermissionError:
-            raise RootError(f"the speedd of {root} is another user's: ask as that user, or as root") from None
-        except (TimeoutError, ValueError):
-            raise RootError(
-                f"the speedd of {root} did not answer in {timeout_seconds:g} s: it is frozen, or starting or ending"
-            ) from None
-        except ConnectionError:
-            return {}
-
-
-@contextmanager
-def _short(path: str) -> Iterator[str]:
-    """The same file by a path that an address has room for, however long the root's is."""
-    directory = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{directory}/{os.path.basename(path)}"
-    finally:
-        os.close(directory)
-
-
 def _user_of(connection: socket.socket) -> int:
     _, user, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     return int(user)
-
-
-def _read_line(connection: socket.socket, timeout_seconds: float) -> dict[str, Any]:
-    """One object; {} where the other side ended. Raises ValueError, OSError and TimeoutError."""
-    ends = time.monotonic() + timeout_seconds
-    line = b""
-    while not line.endswith(b"\n"):
-        connection.settimeout(max(0.001, ends - time.monotonic()))
-        data = connection.recv(65536)
-        if not data and not line:
-            return {}
-        line += data
-        if not data or len(line) > _MAX_LINE_BYTES:
-            raise ValueError("no line of an object")
-    found = json.loads(line)
-    if not isinstance(found, dict):
-        raise ValueError("no object")
-    return found
 
 
 def checked_name(request: dict[str, Any]) -> str:

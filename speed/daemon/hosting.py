@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,11 @@ from speed import Node
 from speed.backends.address import parse_address
 from speed.console import ConsoleSettings
 from speed.daemon.config import Config, JournalSettings, TopicSettings, TopicsSettings
+from speed.daemon.control import Trouble
 from speed.daemon.host import change_grants
 from speed.errors import ConfigurationError, SpeedError
 from speed.fs.keyfile import KeySource
+from speed.fs.root import ensure_observers
 from speed.gateway.settings import GatewaySettings
 from speed.hosts import HostGrants, HostGrantSettings, HostsSettings
 from speed.hosts.services import HostGateway, ProxyNodes
@@ -27,6 +29,7 @@ from speed.observe import Finding
 from speed.topics.backend import TopicStore
 from speed.topics.catalogue import Catalogue
 from speed.topics.host import WORKERS, Access, Grants, Host, everybody
+from speed.topics.subscription import SubscriptionError
 from speed.topics.topic import Keeping
 from speed.wire.names import GATEWAY, journal_dir, journal_node, topics_dir, topics_node
 from speed.wire.seal import Keys
@@ -113,10 +116,20 @@ class Recording:
         for node in self._recorder.nodes if self._recorder else ():
             change_grants(node, old, allow)
 
-    def refuse(self, topics: tuple[str, ...]) -> None:
-        """Refuse the events of other topics than before."""
+    def change(self, settings: JournalSettings) -> None:
+        """Keep records for longer or shorter than before, refuse other topics, record other inboxes.
+
+        Raises what ``Node`` does.
+        """
+        self._writer.keep(settings.max_bytes, settings.max_age_seconds)
         if self._recorder:
-            self._recorder.refuse(topics)
+            self._recorder.refuse(settings.refuse)
+            self._recorder.change_inboxes(settings.inboxes, settings.allow)
+
+    @property
+    def trouble(self) -> str:
+        """Why the journal cannot be written; empty if it can."""
+        return self._writer.trouble
 
     def lost(self) -> str | None:
         """The name of a recording node that is lost."""
@@ -237,6 +250,8 @@ class MessageKeyRotation:
             self._log.info("message_key_rotated", file=self._path, key_id=fresh.id)
 
 
+MAX_UNREAD = 16
+"""Subscriptions that are named; more would hide what else is wrong."""
 _KEEPING = ("max_bytes", "max_age_seconds", "keep", "backlog", "tombstone_seconds")
 
 
@@ -286,6 +301,13 @@ class Hosting:
         """Where the topics lie, for bridges: hold its ``lock``."""
         return self._topics
 
+    def described(self) -> list[dict[str, Any]]:
+        """Each topic with its subscriptions; none of those that lie in a cluster, which has metrics of its own."""
+        if not isinstance(self._topics, Catalogue):
+            return []
+        with self._topics.lock:
+            return [one.described() for one in self._topics.every()]
+
     @property
     def host(self) -> Host:
         """What answers for the topics."""
@@ -300,6 +322,15 @@ class Hosting:
         """Remove what need not be kept. Returns what is wrong, empty if nothing is."""
         return self._topics.retain()
 
+    def unread(self) -> list[Trouble]:
+        """Subscriptions that have a backlog and no consumer; of topics in a cluster, the cluster knows."""
+        if not isinstance(self._topics, Catalogue):
+            return []
+        with self._topics.lock:
+            rows = [(one.name, row) for one in self._topics.every() for row in one.subscriptions()]
+        left = [(topic, row) for topic, row in rows if row["backlog"] and not row["consumers"]]
+        return [_unread(topic, row) for topic, row in left[:MAX_UNREAD]]
+
     def reseal(self) -> Iterator[Resealed]:
         """Seal anew with the first key what others sealed; topics are served meanwhile."""
         return self._topics.reseal()
@@ -313,6 +344,20 @@ class Hosting:
         change_grants(self._node, self._allowed, allowed)
         self._allowed = allowed
 
+    def change(self, settings: TopicsSettings, each: tuple[TopicSettings, ...]) -> None:
+        """Make topics that are new, and keep messages for longer or shorter. Topics that are not named any more stay.
+
+        Raises SpeedError.
+        """
+        if isinstance(self._topics, Catalogue):
+            keeping = _keeping(settings)
+            self._topics.change_keeping(keeping, {one.name: _kept(keeping, one) for one in each})
+        with self._topics.lock:
+            try:
+                self._topics.begin([topic.name for topic in each])
+            except SubscriptionError as error:
+                raise ConfigurationError(str(error)) from error
+
     def close(self) -> None:
         """Let whoever waits go, and end."""
         self._host.close()
@@ -324,9 +369,16 @@ class Hosting:
         self._topics.close()
 
 
+def _unread(topic: str, row: Mapping[str, Any]) -> Trouble:
+    what = (
+        f"subscription {row['subscription']} of topic {topic}: {row['backlog']} messages wait, and nobody consumes them"
+    )
+    return Trouble(what, f"start its consumer, or `speed topic unsubscribe {topic} {row['subscription']}`", True)
+
+
 def _files(config: Config, settings: TopicsSettings, root: str, key: str, source: str) -> TopicStore:
     """Topics in the root, or where the settings say."""
-    keeping = Keeping(**{name: getattr(settings, name) for name in _KEEPING})
+    keeping = _keeping(settings)
     return Catalogue(
         str(settings.directory or topics_dir(root)),
         key,
@@ -335,6 +387,10 @@ def _files(config: Config, settings: TopicsSettings, root: str, key: str, source
         keeping=keeping,
         kept={one.name: _kept(keeping, one) for one in config.each_topic},
     )
+
+
+def _keeping(settings: TopicsSettings) -> Keeping:
+    return Keeping(**{name: getattr(settings, name) for name in _KEEPING})
 
 
 def _cluster(settings: TopicsSettings) -> TopicStore:
@@ -360,6 +416,15 @@ def _kept(general: Keeping, topic: TopicSettings) -> Keeping:
 
 
 NAME = "speedd-gateway"
+
+
+def let_look(node: Node, log: Any) -> None:
+    """Have speedd's ``node`` and commands look at all nodes, unless the owner of the root said who may."""
+    try:
+        if ensure_observers(node.root, node.name):
+            log.info("observers", names=[node.name, "cli.*"])
+    except OSError as error:
+        log.warning("observers_not_written", reason=f"{error.strerror}")
 
 
 def opened_gateway(settings: GatewaySettings, config: Config, hosting: Hosting, health: Health) -> Gateway:

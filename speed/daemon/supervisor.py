@@ -17,6 +17,7 @@ from speed.daemon.config import ProcessSettings
 from speed.daemon.control import Trouble
 from speed.daemon.guardian import LOOK_SECONDS
 from speed.daemon.host import Record
+from speed.daemon.pulse import Silence
 from speed.errors import ConfigurationError
 
 # The life of a supervised process as one table, and its restart pauses. No I/O, no clock.
@@ -195,6 +196,7 @@ class Supervised:
         self._backoff = Backoff()
         self._started_at = 0.0
         self._missing_since: float | None = None
+        self._silence = Silence()
         self._start_again = False
         self._actions: dict[Action, Callable[[], None]] = {
             Action.SPAWN: self._spawn,
@@ -219,6 +221,10 @@ class Supervised:
     def trouble(self) -> Trouble | None:
         """Why it does not serve; None where it does, or is not to."""
         name, state = self.settings.name, self.state
+        if self._silence.is_trouble and state is ProcessState.RUNNING:
+            limit = self.settings.ping_timeout_seconds
+            cure = f"it is ended and started again after {limit:g} s; " if limit else ""
+            return Trouble(f"process {name} {self._silence.reason}", f"{cure}`speedd restart {name}` does that at once")
         is_right = state in (ProcessState.RUNNING, ProcessState.STOPPED)
         if is_right or (state is ProcessState.ENDED and self.last_end == "status 0"):
             return None
@@ -233,7 +239,7 @@ class Supervised:
         if self.state is not before:
             self._log.debug("state", was=before.value, now=self.state.value)
         if self.state is ProcessState.RUNNING and before is ProcessState.STARTING:
-            self.was_ready, self.timer, self._missing_since = True, None, None
+            self.was_ready, self.timer, self._missing_since, self._silence = True, None, None, Silence()
             self._log.info("process_ready", seconds=round(self._clock() - self._started_at, 3))
         self._actions[action]()
 
@@ -287,6 +293,18 @@ class Supervised:
         elif self._clock() - self._missing_since >= patience_seconds:
             self.hangs("its node is not in the registry any more: its lease ran out, or it closed its node")
 
+    def judge(self, unanswered_seconds: float) -> None:
+        """End it if it served nobody for too long. What a signal stopped hears no other: it is killed at once."""
+        if self.child is None or self.state is not ProcessState.RUNNING:
+            return
+        self._silence.look(self.child.pid, unanswered_seconds, self._clock())
+        limit = self.settings.ping_timeout_seconds
+        if not limit or self._silence.seconds < limit:
+            return
+        self.hangs(f"it {self._silence.reason}: for {self._silence.seconds:.1f} s")
+        if self._silence.frozen_seconds:
+            self.child.kill()
+
     def reap(self) -> None:
         """Notice that the process ended."""
         status = self.child.exit_status() if self.child else None
@@ -332,7 +350,7 @@ class Supervised:
             self._change_grants(settings)
 
     def _change_grants(self, settings: ProcessSettings) -> None:
-        is_applied = self.child.grant(settings.allow) if self.child else False
+        is_applied = self.child.grant(settings) if self.child else False
         self._log.info("grants_changed", allow=list(settings.allow), restart=not is_applied)
         if self.child and not is_applied:
             self.start_again()  # a command learns its grants when it starts
@@ -475,6 +493,16 @@ class Supervisor:
         self.registered({name for name, status in live.items() if status == "online"})
         for process in self.processes:
             process.seen(process.settings.name in live, patience_seconds)
+
+    def pinged(self) -> dict[str, float]:
+        """The nodes that are to be pinged, and after how many seconds of silence each is ended."""
+        running = (one.settings for one in self.processes if one.state is ProcessState.RUNNING)
+        return {one.name: one.ping_timeout_seconds for one in running if one.ping_timeout_seconds}
+
+    def judge(self, silent_seconds: Mapping[str, float]) -> None:
+        """End what hangs; ``silent_seconds``: how long each of those that are pinged did not answer."""
+        for process in self.processes:
+            process.judge(silent_seconds.get(process.settings.name, 0.0))
 
     def registered(self, names: set[str]) -> None:
         """These nodes are in the registry now: commands among them are ready."""

@@ -17,10 +17,12 @@ from speed.daemon.host import find_problem
 from speed.daemon.hosting import console_problems, gateway_problems
 from speed.daemon.toml import KeyPath
 from speed.errors import ConfigurationError, SpeedError
+from speed.fs.identity import try_lock
 from speed.fs.keyfile import default_key, default_root, load_key_file
 from speed.fs.open import opened
 from speed.fs.registration import FEATURES
 from speed.fs.root import check_root
+from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
 from speed.wire.limits import GENERATION_BITS, KEY_BYTES
 from speed.wire.names import journal_node, topics_dir
@@ -144,6 +146,7 @@ def _problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     yield from _encryption_problems(config)
     yield from _host_problems(config)
     yield from _bridge_problems(config)
+    yield from _metrics_problems(config)
     for what, todo in gateway_problems(config):
         yield ("gateway",), what, todo
     for what, todo in console_problems(config):
@@ -235,6 +238,43 @@ def _bridge_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
             what, _, todo = str(error).partition(": ")
             key = "target" if bridge.backend == bridge.target else "source"
             yield ("bridge", number, key), f"bridge {bridge.name!r}: {what}", todo or "correct the address"
+
+
+def _metrics_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
+    """What keeps metrics from being read. A port that a speedd of this root has is its own."""
+    if config.metrics is None:
+        return
+    from speed.observe.exposition import listen_problem, read_token
+
+    for module in ("prometheus_client", "websockets"):
+        if importlib.util.find_spec(module) is None:
+            yield ("metrics",), f"[metrics] needs {module}", "install speed-ipc[metrics]"
+    listen, token_file, textfile = config.metrics.listen, config.metrics.token_file, config.metrics.textfile
+    if token_file is not None:
+        try:
+            read_token(token_file)
+        except ConfigurationError as error:
+            yield ("metrics", "token_file"), str(error), "`openssl rand -hex 32` makes a token"
+    if textfile is not None and not (textfile.parent.is_dir() and os.access(textfile.parent, os.W_OK)):
+        what = f"{textfile.parent} is no directory that you can write to"
+        yield ("metrics", "textfile"), what, "make it, or choose another"
+    if listen and not _is_served(config) and (problem := listen_problem(listen)):
+        what, _, todo = problem.rpartition(": ")
+        yield ("metrics", "listen"), what, todo
+
+
+def _is_served(config: Config) -> bool:
+    """Whether a speedd serves the root."""
+    path = names.daemon_lock(str(config.node.root or default_root()))
+    if not os.path.exists(path):
+        return False
+    try:
+        lock = try_lock(path)
+    except OSError:
+        return True
+    if lock is not None:
+        lock.release()
+    return lock is None
 
 
 def _program_exists(program: str, directory: Path) -> bool:

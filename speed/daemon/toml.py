@@ -19,6 +19,7 @@ from speed.gateway.settings import MAX_HELD_KEYS
 from speed.message.algorithms import FIPS_MODES, algorithm_of
 from speed.message.declared import TYPES, rotation_of
 from speed.message.errors import MessageError
+from speed.observe.metrics import split_listen
 from speed.wire import names
 from speed.wire.names import check_host_name, check_remote_pattern, local_grant
 from speed.wire.text import harmless
@@ -239,6 +240,16 @@ def as_nats_address(value: Any) -> str:
     return text
 
 
+def as_listen(value: Any) -> str:
+    text = as_text(value)
+    try:
+        split_listen(text)
+    except ValueError as error:
+        todo = 'write "127.0.0.1:9464", "[::1]:9464" or "unix:/path"'
+        raise ValueRefusedError(f"{found_value(value)}: {error}", todo) from None
+    return text
+
+
 def as_list_of(convert: Convert) -> Convert:
     def convert_all(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
@@ -261,6 +272,12 @@ def as_seconds(value: Any) -> float:
     # 'not 0 < value' also refuses nan, which TOML can write.
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= 86_400:
         raise ValueRefusedError(f"expected seconds, found {found_value(value)}", "use a number above 0, at most 86400")
+    return float(value)
+
+
+def as_patience(value: Any) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not (value == 0 or 1 <= value <= 86_400):
+        raise ValueRefusedError(f"expected seconds, found {found_value(value)}", "use 0, or a number from 1 to 86400")
     return float(value)
 
 

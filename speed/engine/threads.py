@@ -104,6 +104,7 @@ class Threads:
                     self._job_there.wait()
                 key, job = self._jobs.popleft()
             job()
+            del job  # else who idles holds what it did last, and its node
             with self._lock:
                 queued = self._queued.get(key)
                 if queued:

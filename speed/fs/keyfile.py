@@ -22,7 +22,15 @@ from speed.fs.open import (
     unlink_quietly,
     write_all,
 )
-from speed.fs.root import UntrustedPathError, followed, is_group_root, is_private, prepare_root, share_root
+from speed.fs.root import (
+    UntrustedPathError,
+    ensure_observers,
+    followed,
+    is_group_root,
+    is_private,
+    prepare_root,
+    share_root,
+)
 from speed.wire import names
 from speed.wire.identities import (
     STATEMENT_BYTES,
@@ -247,6 +255,30 @@ class KeySource:
             self.look()
 
 
+class IdentitySource:
+    """An identity file, and the identity that follows it. Thread-safe. KeyFileError if it is not sound at first."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        self.now = read_identity(self.path)
+        """Another object once its exchange keys or owners are others."""
+
+    def look(self) -> KeyFileError | None:
+        """Take what is in the file now; what is wrong with it, if what was read before goes on.
+
+        Another seed is another identity, which takes another life of the node.
+        """
+        try:
+            found = read_identity(self.path)
+        except KeyFileError as error:
+            return error
+        if found.fingerprint != self.now.fingerprint:
+            return KeyFileError(f"{self.path} has another identity: start the node anew for it")
+        if (found.exchanges, found.owners) != (self.now.exchanges, self.now.owners):
+            self.now = found
+        return None
+
+
 # What a node with an identity knows of others: what owners state, and what it remembers (I-6, I-7).
 
 MAX_KNOWN = 4096
@@ -364,9 +396,13 @@ def init_root(root: str | os.PathLike[str] | None = None, key: str | os.PathLike
 
 
 def make_root(root: str, key: str, group: int | None = None) -> tuple[str, bool]:
-    """Make what is missing at these absolute paths, for a group or not: the id of the key, and whether it is new."""
+    """Make what is missing at these absolute paths, for a group or not: the id of the key, and whether it is new.
+
+    Who owns the root also lets speedd and the operator's commands look at all nodes, unless something else is said.
+    """
     prepare_root(root)
     if group is not None:
         share_root(root, group)
+    ensure_observers(root)
     made = ensure_key_file(key, (secrets.token_bytes(KEY_BYTES),))
     return load_key_file(key).key_id.hex(), made

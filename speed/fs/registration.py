@@ -253,6 +253,7 @@ class _RegistrationRequest:
     starting: bool = False
     identity: str = ""
     identities: tuple[str, ...] = ()
+    observers: tuple[str, ...] = ()
 
 
 def register(
@@ -267,6 +268,7 @@ def register(
     starting: bool = False,
     identity: str = "",
     identities: tuple[str, ...] = (),
+    observers: tuple[str, ...] = (),
     before_publish: Callable[[Won], None] = lambda won: None,
     after_publish: Callable[[], None] = lambda: None,
 ) -> Registration:
@@ -275,7 +277,7 @@ def register(
     Raises NameTakenError, LeaseLostError, ConfigurationError, StorageError; RegistrationError for a floor that is not
     authentic.
     """
-    about = tuple(fabrics), tuple(allow), ephemeral, starting, identity, identities
+    about = tuple(fabrics), tuple(allow), ephemeral, starting, identity, identities, observers
     request = _RegistrationRequest(name, lease_ms, heartbeat_ms, *about)
     check_lease(request.lease_ms, request.heartbeat_ms, registry.late_ms)
     try:
@@ -341,6 +343,7 @@ def _first_entry(request: _RegistrationRequest, won: Won) -> Entry:
         status="starting" if request.starting else "online",
         identity=request.identity,
         identities=request.identities,
+        observers=request.observers,
     )
 
 

@@ -52,6 +52,12 @@ class _KnownEntry:
     """Whether the process was looked for and not found: it never comes back."""
 
 
+def listed(root: str) -> Iterator[str]:
+    """Node names that have a file where their entry would be, one at a time. OSError."""
+    with os.scandir(names.registry_dir(root)) as files:
+        yield from (name for file in files if (name := names.parse_entry_file(file.name)))
+
+
 class Registry:
     """The registry of one root as seen by one process. Thread-safe: its caches are replaced as a whole.
 
@@ -201,8 +207,7 @@ class Registry:
         StorageError if they cannot be listed (R-20).
         """
         try:
-            with os.scandir(names.registry_dir(self.root)) as files:
-                yield from (name for file in files if (name := names.parse_entry_file(file.name)))
+            yield from listed(self.root)
         except FileNotFoundError:
             self.check_there()
         except OSError as error:

@@ -8,7 +8,8 @@ import stat
 from contextlib import suppress
 from typing import NamedTuple
 
-from speed.errors import RootError, StorageError
+from speed.core.access import parse_observers
+from speed.errors import ConfigurationError, RootError, StorageError
 from speed.fs.open import (
     SHARED_DIRECTORY,
     Step,
@@ -20,11 +21,13 @@ from speed.fs.open import (
     make_directory,
     open_directory,
     open_or_make,
+    opened,
     unique_name,
     unlink_quietly,
+    write_all,
 )
 from speed.wire import names
-from speed.wire.limits import MAX_LINKS, REMOTE_LATE_SECONDS
+from speed.wire.limits import MAX_LINKS, MAX_OBSERVERS_BYTES, REMOTE_LATE_SECONDS
 from speed.wire.names import child_path
 
 # The way to a root or a key file: each step of it is one that no other user can change (R-28).
@@ -222,6 +225,76 @@ def _make(path: str, *, above: bool = False) -> None:
 def _check_usable(path: str) -> None:
     if not os.access(path, os.W_OK | os.X_OK):
         raise RootError(f"{path} is not writable for this user: {_OTHERWISE}")
+
+
+# Who may look at all nodes of a root: a file of its owner (A-7).
+
+_OBSERVERS = """\
+# Who may look at all nodes of this root without a grant of each: ping them, and ask for their figures.
+# A node name, or a family such as cli.*, in each line. Nodes read this file again with each heartbeat.
+"""
+
+
+def observers_of(root: str) -> tuple[str, ...]:
+    """Names and families that the owner of ``root`` lets look at its nodes, none without such a file.
+
+    ConfigurationError for a file that does not count, with what to do.
+    """
+    path = names.observers_path(root)
+    try:
+        fd = opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        why = "it is a link" if error.errno == errno.ELOOP else f"it cannot be read: {error.strerror}"
+        raise _no_observers(path, why) from None
+    try:
+        _check_observers(path, os.fstat(fd), os.stat(root).st_uid)
+        return parse_observers(os.read(fd, MAX_OBSERVERS_BYTES + 1))
+    except ConfigurationError as error:
+        raise _no_observers(path, str(error)) from None
+    except OSError as error:
+        raise _no_observers(path, f"it cannot be read: {error.strerror}") from None
+    finally:
+        os.close(fd)
+
+
+def _check_observers(path: str, status: os.stat_result, owner: int) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigurationError("it is no regular file")
+    if status.st_nlink != 1:
+        raise ConfigurationError("it has a second name")
+    if status.st_uid not in (0, owner):
+        raise ConfigurationError(f"it belongs to another user (uid {status.st_uid}) than the root")
+    if status.st_mode & 0o022:
+        raise ConfigurationError(f"others can write to it: run `chmod go-w {path}`")
+
+
+def _no_observers(path: str, why: str) -> ConfigurationError:
+    return ConfigurationError(f"{path} lets nobody look at nodes: {why}; mend it, or remove it")
+
+
+def ensure_observers(root: str, guardian: str = "speedd") -> bool:
+    """Let speedd, a node of this name, and the operator's commands look at all nodes, unless a file says who may.
+
+    Whether that was written: only the owner does, and never over a file that is there. OSError.
+    """
+    path = names.observers_path(root)
+    if os.path.lexists(path) or os.stat(root).st_uid != os.geteuid():
+        return False
+    beside = child_path(names.registry_dir(root), unique_name("observers"))
+    try:
+        fd = opened(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchmod(fd, 0o640 if is_group_root(root) else 0o600)
+            write_all(fd, f"{_OBSERVERS}{guardian}\ncli.*\n".encode())
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(beside, path)
+    finally:
+        unlink_quietly(beside)
+    return True
 
 
 _MEMORY = frozenset(("tmpfs", "ramfs", "devtmpfs"))

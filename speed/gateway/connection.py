@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
-from weakref import WeakSet
 
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
@@ -131,43 +129,6 @@ async def set_within(event: asyncio.Event, seconds: float) -> None:
         await asyncio.wait_for(event.wait(), seconds)
     except asyncio.TimeoutError:
         pass
-
-
-# The listening socket: it lets in no more than are served, also before TLS has begun.
-
-
-class Door(socket.socket):
-    """Listens on one address; a connection beyond ``limit`` is closed as soon as it is made.
-
-    A server of asyncio shows a connection only when its TLS handshake is complete. Whoever begins none would take
-    descriptors from the whole process until then.
-    """
-
-    def __init__(self, address: str, port: int, limit: int) -> None:
-        """Binds. Raises OSError."""
-        family, kind, protocol, _, place = socket.getaddrinfo(
-            address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        super().__init__(family, kind, protocol)
-        self._limit = limit
-        self._inside: WeakSet[socket.socket] = WeakSet()
-        try:
-            self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self.bind(place)
-        except OSError:
-            self.close()
-            raise
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        """As of a socket; ConnectionAbortedError for a connection that was closed at once."""
-        connection, peer = super().accept()
-        if len(self._inside) >= self._limit:
-            self._inside = WeakSet(one for one in self._inside if one.fileno() >= 0)
-        if len(self._inside) >= self._limit:
-            connection.close()
-            raise ConnectionAbortedError
-        self._inside.add(connection)
-        return connection, peer
 
 
 BAD_POLICY, GOING_AWAY, NORMAL, FAILED, TRY_AGAIN = 1008, 1001, 1000, 1011, 1013

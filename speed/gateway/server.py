@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import ssl
 import threading
@@ -30,7 +29,6 @@ from speed.gateway.connection import (
     ConsumerPlace,
     Conversation,
     DeliveryWindow,
-    Door,
     Gate,
     Hosted,
     Membership,
@@ -69,6 +67,7 @@ from speed.gateway.settings import (
     refused,
 )
 from speed.message.errors import KeyUnavailableError, TokenError
+from speed.observe.exposition import Door, is_own_host
 from speed.topics.subscription import SubscriptionError
 from speed.wire import names
 
@@ -206,7 +205,7 @@ class App:
     def _check_host(self, headers: Headers) -> None:
         """A page of elsewhere can have its own name lead here: only addresses and known names are answered."""
         given = headers.get_all("Host")
-        if len(given) != 1 or not _is_known(given[0], self._settings.hosts):
+        if len(given) != 1 or not is_own_host(given[0], self._settings.hosts):
             raise HandshakeError(403, "this host is not served under that name: see `hosts` of [gateway]")
 
     def _check_origin(self, headers: Headers) -> None:
@@ -385,16 +384,6 @@ def _own_name(requested: str) -> str:
     return own if names.is_node_name(own) else f"ws-{uuid4().hex[:12]}"
 
 
-def _is_known(host: str, known: Sequence[str]) -> bool:
-    """Whether ``host`` (with or without a port) is an address, ``localhost``, or one of ``known``."""
-    name = host.partition("]")[0][1:] if host.startswith("[") else host.partition(":")[0]
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return name.lower() in {"localhost", *(one.lower() for one in known)}
-    return True
-
-
 def _response(connection: ClientConnection, status: int, kind: str, body: bytes) -> Response:
     response = connection.respond(status, body.decode())
     del response.headers["Content-Type"]
@@ -434,6 +423,10 @@ class Gateway:
         self._started: threading.Event = threading.Event()
         self._failure: Exception | None = None
         self._leftovers: set[asyncio.Task[None]] = set()
+        self._counters = Counters()
+        self._clients = Clients(
+            settings.max_connections, settings.max_connections_per_client, settings.max_frames_per_second
+        )
         self.port = settings.port
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -456,6 +449,11 @@ class Gateway:
             pass  # it has ended
         self._thread.join(3 * CLOSE_SECONDS)
 
+    def figures(self) -> tuple[dict[str, int], dict[str, int]]:
+        """What it counted, and what is here now. Thread-safe."""
+        now = {"gateway_open_connections": self._clients.connections, "gateway_clients": len(self._clients)}
+        return self._counters.all(), now
+
     @property
     def has_failed(self) -> bool:
         """Whether it ended though nobody closed it: nothing is served any more."""
@@ -474,9 +472,7 @@ class Gateway:
     async def _serve(self) -> None:
         settings = self._settings
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        counters = Counters()
-        clients = Clients(settings.max_connections, settings.max_connections_per_client, settings.max_frames_per_second)
-        gate = Gate(settings, clients, counters, self._begin)
+        gate = Gate(settings, self._clients, self._counters, self._begin)
         topics = TopicClient(self._host, self._name)
         try:
             app = App(settings, gate, topics, self._guests, self._held)

@@ -106,6 +106,10 @@ class Counters:
     def __getitem__(self, name: str) -> int:
         return self._counts[name]
 
+    def all(self) -> dict[str, int]:
+        """All that grow, by their names. For any thread."""
+        return dict(self._counts)
+
     def text(self, **now: int) -> str:
         """All of them, and ``now``, as Prometheus reads them."""
         lines = [f"speed_{name}_total {value}" for name, value in sorted(self._counts.items())]

@@ -138,26 +138,32 @@ class Block(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One answered call: when (Unix ms), of whom, how long, and ``OK`` or an `spc` code; never what was said."""
+    """One answered call: when (Unix ms), of whom, how long, ``OK`` or an `spc` code, its trace; never what was said."""
 
     answered_at_ms: int
     service: str
     caller: str
     microseconds: int
     outcome: str
+    traceparent: str = ""
+    """Empty for a call that carried none."""
 
 
-def call_bytes(caller: str, microseconds: int, outcome: str) -> bytes:
+def call_bytes(caller: str, microseconds: int, outcome: str, traceparent: str = "") -> bytes:
     """The record of a call; its time is that of the record, its service the lane's."""
-    return pack({"caller": caller, "microseconds": microseconds, "outcome": outcome})
+    traced = {"traceparent": traceparent} if traceparent else {}
+    return pack({"caller": caller, "microseconds": microseconds, "outcome": outcome, **traced})
 
 
 def read_call(record: Record, service: str) -> Call:
     """The call in a record of a lane of kind ``calls``; WireError if it is none."""
     value: Any = unpack(record.message, "call")
     try:
-        return Call(record.recorded_at_ms, service, value["caller"], value["microseconds"], value["outcome"])
-    except (KeyError, TypeError):
+        traceparent = value.get("traceparent", "")
+        return Call(
+            record.recorded_at_ms, service, value["caller"], value["microseconds"], value["outcome"], traceparent
+        )
+    except (AttributeError, KeyError, TypeError):
         raise WireError("BAD_JOURNAL", "the record is no call") from None
 
 

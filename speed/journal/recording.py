@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -61,18 +61,19 @@ class Recorder:
         self._writer = writer
         self._nodes: list[Node] = []
         self._recorded = recorded
+        self._options = options
         try:
             if recorded.topics:
-                self._start(name, "", widest(recorded.topics), options)
+                self._start(name, "", widest(recorded.topics))
             for inbox in recorded.inboxes:
-                self._start(inbox, inbox, (), options)
+                self._start(inbox, inbox, ())
         except BaseException:
             self.close()
             raise
 
-    def _start(self, name: str, inbox: str, topics: tuple[str, ...], options: Mapping[str, Any]) -> None:
+    def _start(self, name: str, inbox: str, topics: tuple[str, ...]) -> None:
         node = Node(
-            name, workers=1, accept_namespaces=("*",), starting=True, **options
+            name, workers=1, accept_namespaces=("*",), starting=True, **self._options
         )  # a journal is of the whole root
         self._nodes.append(node)
         node.on_batch(partial(self._record, inbox), topics)
@@ -87,6 +88,17 @@ class Recorder:
     def refuse(self, topics: tuple[str, ...]) -> None:
         """Refuse the events of other topics than before."""
         self._recorded = replace(self._recorded, refuse=topics)
+
+    def change_inboxes(self, inboxes: tuple[str, ...], allow: tuple[str, ...]) -> None:
+        """Record other inboxes than before; what waits in the former ones stays there. Raises what ``Node`` does."""
+        before, self._recorded = self._recorded, replace(self._recorded, inboxes=inboxes, allow=allow)
+        gone = {one for one in before.inboxes if one not in inboxes}
+        for node in [node for node in self._nodes if node.name in gone]:
+            self._nodes.remove(node)
+            node.close()
+        for inbox in inboxes:
+            if inbox not in {node.name for node in self._nodes}:
+                self._start(inbox, inbox, ())
 
     @property
     def lost(self) -> Node | None:
@@ -172,11 +184,11 @@ class CallLog:
         """``service`` with a row for each of its answers."""
         return _Logged(self, as_service(name, service))
 
-    def add(self, service: str, caller: str, seconds: float, outcome: str) -> None:
+    def add(self, service: str, caller: str, seconds: float, outcome: str, traceparent: str = "") -> None:
         """Have one row written soon."""
         if len(self._waiting) == MAX_WAITING:
             self.dropped += 1
-        self._waiting.append(_Row(service, call_bytes(caller, round(seconds * 1e6), outcome)))
+        self._waiting.append(_Row(service, call_bytes(caller, round(seconds * 1e6), outcome, traceparent)))
         self._arrived.set()
 
     def _run(self) -> None:
@@ -231,5 +243,6 @@ class _Logged:
     def invoke(self, request: Request) -> Response:
         began = perf_counter()
         response = run(self._service, request)
-        self._log.add(request.service, request.caller, perf_counter() - began, response.error_code or "OK")
+        seconds, outcome = perf_counter() - began, response.error_code or "OK"
+        self._log.add(request.service, request.caller, seconds, outcome, request.traceparent or "")
         return response

@@ -264,6 +264,11 @@ class JournalWriter:
             self._note_removed({lane_id: self._journal.end(lane_id, skip_damaged=True)})
             self._remove_lane(lane_id)
 
+    def keep(self, max_bytes: int | None, max_age_seconds: float | None) -> None:
+        """Other limits than before, from the next look of ``retain`` on."""
+        with self._lock:
+            self._retention.max_bytes, self._retention.max_age_seconds = max_bytes, max_age_seconds
+
     def retain(self) -> None:
         """Remove what is too old or too much. Never raises for a failing file system: it is tried again."""
         with self._lock:

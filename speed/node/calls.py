@@ -56,7 +56,7 @@ class CallVerbs(StreamVerbs):
         """Run ``interceptor`` around each attempt of a call that this node makes from now on; also a decorator.
 
         As ``intercept_services``, with a ``speed.CallRequest``. Of ``submit`` and ``aio`` another thread may run what
-        stands behind its ``yield``. Streams do not pass it.
+        stands behind its ``yield``; of a stream that is when it ends, and its result is that beside its items.
         """
         self._around_calls = (*self._around_calls, checked(interceptor))
         return interceptor
@@ -230,27 +230,31 @@ STARTING_SECONDS = 5.0
 
 
 def call_when_allowed(node: Caller, target: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
-    """The answer of a node that may just have started: while it allows nobody, it is asked again."""
+    """The answer of a node that may just be starting: until it serves, it is asked again."""
     ends = time.monotonic() + min(checked_seconds("timeout", timeout), STARTING_SECONDS)
     while True:
         try:
             return node.call(target, service, arguments, timeout=timeout)
         except AccessDeniedError as error:
-            outwait(node, target, ends, error)
+            ends = outwait(node, target, ends, error)
 
 
-def outwait(node: Caller, target: str, ends: float, error: AccessDeniedError) -> None:
-    """Until ``target`` allows this node; raises ``error`` if it goes on so: then it never did, or does no more."""
+def outwait(node: Caller, target: str, ends: float, error: AccessDeniedError) -> float:
+    """Wait until ``target`` serves and allows this node; raises ``error`` if it serves and does not, or never does.
+
+    Returns until when the next such error may be waited for: not at all where it allowed this node at once, as when
+    that was published just now, and to ask once more is enough.
+    """
     left = ends - time.monotonic()
-    if left <= 0 or _allows_others(node, target):
+    if left <= 0:
+        raise error
+    entry = next((one for one in node.nodes() if one.name == target), None)
+    if entry is not None:
+        if granted(entry, node.name):
+            return 0.0
         raise error
     try:
         node.wait_for(target, timeout=left)
     except UnknownNodeError:
         raise error from None
-
-
-def _allows_others(node: Caller, target: str) -> bool:
-    """Whether it says whom it allows, and this node is not among them: to wait would change nothing."""
-    entry = next((one for one in node.nodes() if one.name == target), None)
-    return entry is not None and bool(entry.allow or entry.identities) and not granted(entry, node.name)
+    return ends

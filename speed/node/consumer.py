@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from speed.core.hints import checked_seconds, milliseconds
 from speed.core.log import logger
 from speed.engine.threads import ProgramsCode
+from speed.engine.tracing import continued
 from speed.errors import (
     AccessDeniedError,
     ApplicationError,
@@ -28,7 +29,7 @@ from speed.errors import (
     UnknownNodeError,
 )
 from speed.node.calls import call_when_allowed
-from speed.wire.topic import DEAD_LETTER, TOMBSTONE, decode
+from speed.wire.topic import DEAD_LETTER, TOMBSTONE, decode, trace_in
 from speed.wire.value import unpack
 
 if TYPE_CHECKING:
@@ -90,6 +91,11 @@ class TopicMessage:
     def redelivered(self) -> bool:
         """Whether it was delivered before; it may have been handled then."""
         return self.attempts > 1
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace of its publisher, as a W3C ``traceparent``; None without a valid one."""
+        return trace_in(self.properties)
 
 
 def read_message(topic: str, lane: str, row: Sequence[Any], epoch: int = 0) -> TopicMessage:
@@ -264,7 +270,7 @@ class Consumer:
 
     def _handle(self, handler: Callable[[TopicMessage], object], message: TopicMessage, handled: _Handled) -> None:
         try:
-            with ProgramsCode():
+            with ProgramsCode(), continued(message.traceparent):
                 handler(message)
         except BaseException as error:  # its own exit or cancellation, too: what was given out here waits
             log.error("handling offset %d of topic %s failed", message.offset, self.topic, exc_info=error)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import islice
 from random import choice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -31,8 +32,9 @@ from speed.errors import (
     SpeedError,
     UnknownNodeError,
 )
+from speed.fs.registry import listed
 from speed.wire.entry import Entry
-from speed.wire.names import check_grant
+from speed.wire.names import check_grant, matches
 
 if TYPE_CHECKING:
     from speed.engine import Engine
@@ -47,6 +49,10 @@ LOOK_SECONDS = 0.25
 MOST_KEY_CHARACTERS = 1024
 MOST_DESCRIBED = 64
 """Members that are asked what they are, so that what differs can be told."""
+MOST_STARTING = 64
+"""Members that may be starting, and are looked for where no other one is there."""
+UNSURE = 0
+"""The generation of a member whose entry was not read."""
 _MOST_WARNINGS = 256
 """Differences that were told and are remembered."""
 
@@ -130,7 +136,7 @@ class Families:
         rest = self._untried(family, tried)
         if not rest:
             self.live.read()  # one may have joined just now
-            rest = self._untried(family, tried)
+            rest = self._untried(family, tried) or self._unsure(family, tried)
         if not rest:
             raise self.nobody(family)
         with self._lock:
@@ -146,6 +152,16 @@ class Families:
         able = self.able(family)
         with self._lock:
             return {name: one for name, one in able.items() if one not in tried and not self._has_left(one)}
+
+    def _unsure(self, family: str, tried: set[Member]) -> dict[str, Member]:
+        """Members that may only be starting, which the engine waits for; it finds out whether they are there at all."""
+        known = {entry.name for entry in self.live.entries()}
+        try:
+            found = (name for name in listed(self.engine.root) if matches(family, name) and name not in known)
+            some = [Member(name, UNSURE) for name in islice(found, MOST_STARTING)]
+        except OSError:
+            return {}  # the error of a family that is not there says where to look
+        return {one.name: one for one in some if one not in tried}
 
     def ended(self, name: str) -> None:
         """A call of that member ended."""
@@ -206,6 +222,8 @@ class Walk:
         error.node = name
         if not passes_on(error):
             raise error
+        if isinstance(error, UnknownNodeError) and Member(name, UNSURE) in self._tried:
+            return  # it was not starting
         self._error = error
         if isinstance(error, UnknownNodeError | NodeLeftError):
             for one in self._tried:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from speed.core.hints import checked_seconds, text, texts
@@ -29,6 +30,24 @@ if TYPE_CHECKING:
     from speed.segment import Limits
 
 DRAIN_SECONDS = 10.0  # how long ``close`` waits for work in flight
+DROPPED_SECONDS = 1.0  # the same of a node that was dropped at a prompt
+
+
+def _shell() -> Any:
+    """IPython's, which is a notebook's too; None where this process has none."""
+    module = sys.modules.get("IPython")
+    return None if module is None else module.get_ipython()
+
+
+def _collect_after_cell() -> None:
+    """A node that was awaited is in a circle with ``node.aio``, and goes only with the collector."""
+    if (shell := _shell()) is not None:
+
+        def collect(*_: object) -> None:
+            shell.events.unregister("post_run_cell", collect)
+            gc.collect()
+
+        shell.events.register("post_run_cell", collect)
 
 
 class Node(Verbs):
@@ -66,7 +85,7 @@ class Node(Verbs):
             open their files again when they are used. Without it, half of what the process may open when the node
             starts, at most 8192; 1 or more.
         identity: identity file of this node alone (``speed key identity new``): its links with other identities open
-            for nobody else; nodes in Python, with ``engine="python"``.
+            for nobody else.
         segment_limits: what may be kept of payloads that come in segments.
         security: how messages are signed, encrypted and checked; without it they are handed out as they came, for a
             program that checks them itself.
@@ -132,6 +151,7 @@ class Node(Verbs):
         # end of what is generated
         self._forked = False
         self._budgets, self._families = {}, None
+        self._closes_when_dropped = False
         self._closed = True  # until it runs
         self._lock = threading.RLock()  # a signal handler may close the node that this thread closes
         if security is not None:
@@ -158,8 +178,13 @@ class Node(Verbs):
 
         Each gets a name of its own, which does not come back (``ephemeral``); others grant and address the family,
         ``web.*``. For prefork servers, notebooks and pods: make it after a fork. ``options`` are those of ``Node``.
+        In a notebook or at a prompt one that is dropped, as when its cell is run again, is closed by itself.
         """
-        return cls(f"{text('family', family)}.{os.urandom(4).hex()}", ephemeral=True, **options)
+        node = cls(f"{text('family', family)}.{os.urandom(4).hex()}", ephemeral=True, **options)
+        if hasattr(sys, "ps1") or _shell() is not None:
+            node._closes_when_dropped = True
+            _collect_after_cell()
+        return node
 
     @cached_property
     def aio(self) -> AsyncNode:
@@ -224,7 +249,12 @@ class Node(Verbs):
             self._loop.stop()
 
     def __del__(self) -> None:
-        if not self.__dict__.get("_closed", True) and not self._forked and not sys.is_finalizing():
+        if self.__dict__.get("_closed", True) or self._forked or sys.is_finalizing():
+            return
+        if self._closes_when_dropped:  # on a thread: whoever drops it waits for nothing
+            close = partial(self.close, drain_seconds=DROPPED_SECONDS)
+            threading.Thread(target=close, name=f"speed-dropped-{self.name}").start()
+        else:
             warnings.warn(f"{self!r} was dropped and runs on: close it", ResourceWarning, source=self, stacklevel=2)
 
     def __enter__(self) -> Node:

@@ -14,6 +14,7 @@ from typing import Any, TextIO, final
 from speed.core.hints import by_name, in_seconds, several, text
 from speed.core.services import as_declared, result_reader
 from speed.engine import Engine
+from speed.engine.interceptors import Interceptors, Passage
 from speed.engine.options import CallRequest
 from speed.engine.streams import LOOK_SECONDS, RUNNING, CallChannel, ItemReader, ItemWriter, Reserved, Taken, TakenKind
 from speed.engine.threads import ProgramsCode
@@ -58,9 +59,12 @@ class Stream(ItemReader):
         read: Callable[[Any], Any] | None = None,
         views: bool = False,
         on_progress: Callable[[Progress], object] | None = None,
+        passage: Passage | None = None,
     ) -> None:
         super().__init__(channel, read)
         self._call = channel
+        self._passages = [] if passage is None else [passage]
+        """The interceptors, until whoever ends the stream takes them."""
         self._idle, self._callee, self._views, self._on_progress = idle, callee, views, on_progress
         self._process = os.getpid()
         self._sender: _Sender | None = None
@@ -81,6 +85,8 @@ class Stream(ItemReader):
             self._batch = iter(())
             self._call.withdraw()
             self._call.close()
+            with suppress(Exception):  # nobody waits for what interceptors make of that
+                self._pass(self._error)
 
     def __enter__(self) -> Stream:
         return self
@@ -121,13 +127,38 @@ class Stream(ItemReader):
             raise ForkedNodeError("this stream is the parent process's: nobody brings its items here")
         try:
             return super()._refilled()
+        except StopIteration:
+            self._pass(None)
+            raise
         except SpeedError as error:
             self._error = declared = as_declared(self._named(error))
+            self._pass(declared)
             if not self._has_ended:
                 self.close()
+            if isinstance(self._error, StopIteration):
+                raise self._error from None
             if declared is error:
                 raise
             raise declared from None
+
+    def _pass(self, error: BaseException | None) -> None:
+        """Have the interceptors run on: what they make of the end is the end. Raises what they raise instead."""
+        try:
+            passage = self._passages.pop()
+        except IndexError:
+            return
+        try:
+            passage.succeeded(self.result) if error is None else passage.failed(error)
+            self.result = passage.outcome()
+        except BaseException as other:
+            if other is error:
+                return
+            self._error = other
+            if not self._has_ended:
+                self.close()
+            raise
+        if error is not None:  # one of them made it a good end
+            self._error = StopIteration()
 
     def _end(self, kind: TakenKind) -> None:
         if self._error is not None:  # closed meanwhile
@@ -253,6 +284,15 @@ def _notebook_display() -> Callable[..., Any] | None:
     return shown
 
 
+def _let_through(passage: Passage) -> CallRequest:
+    """The request of a stream between interceptors. Raises what one of them raised."""
+    if passage.is_over:
+        passage.outcome()
+        raise ConfigurationError("an interceptor answers a stream itself: it lets a stream through, or raises")
+    request: CallRequest = passage.request
+    return request
+
+
 STREAM_SECONDS = 10.0 * 365 * 24 * 3600
 """The deadline of a stream that has none: of two nodes one will have ended."""
 
@@ -261,6 +301,7 @@ class StreamVerbs:
     """The verbs of a node for calls with streams and progress."""
 
     _engine: Engine
+    _around_calls: Interceptors = ()
 
     def _toward(self, target: Any, key: str | None = None) -> Any:
         raise NotImplementedError
@@ -308,8 +349,8 @@ class StreamVerbs:
         gives no items: it returns the result. ``timeout`` in seconds is the deadline of the whole call on both sides,
         ``idle_timeout`` how long the next item is waited for; None is no such limit. With ``returns`` each item is read
         as that type. Of what was not read yet at most ``window_items``, and little more than ``window_bytes``, are held
-        here; the service waits then. ``key`` is as in ``call``. Raises as ``call`` does, and so does asking for the
-        next item.
+        here; the service waits then. ``key`` is as in ``call``. Interceptors of calls run on when the stream ends.
+        Raises as ``call`` does, and so does asking for the next item.
         """
         target, service = text("node", target), text("service", service)
         read = None if returns is None else result_reader(returns, "an item")
@@ -320,10 +361,16 @@ class StreamVerbs:
         offer = StreamOffer(window_items, window_bytes, items is not None, on_progress is not None)
         idle = None if idle_timeout is None else in_seconds(idle_timeout)
         iterator = None if items is None else iter(several("items", items))
+        passage = Passage(self._around_calls, request) if self._around_calls else None
+        if passage is not None:
+            request = _let_through(passage)
         try:
-            stream = self._stream(request, offer, key, idle=idle, on_progress=on_progress)
+            stream = self._stream(request, offer, key, idle=idle, on_progress=on_progress, passage=passage)
         except SpeedError as error:
-            name_callee(error, target, service)
+            name_callee(error, request.target, request.service)
+            if passage is not None:
+                passage.failed(error)
+                passage.outcome()
             raise
         if iterator is not None:
             stream.send(iterator)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from speed.core.hints import checked_seconds, milliseconds
+from speed.engine.tracing import current_trace
 from speed.errors import AccessDeniedError, ConfigurationError
 from speed.node.calls import call_when_allowed
 from speed.node.consumer import (
@@ -22,7 +23,7 @@ from speed.node.consumer import (
     read_message,
 )
 from speed.wire import lazily
-from speed.wire.topic import TopicOffset, batches, offsets_of, outgoing, outgoing_all
+from speed.wire.topic import TopicOffset, batches, offsets_of, outgoing, outgoing_all, traced
 from speed.wire.value import pack
 
 if TYPE_CHECKING:
@@ -72,11 +73,12 @@ class Topic:
         of this producer is a repetition: after an error, publishing again under the same sequence is safe. Each node
         has producers of its own; ``owner`` names a family that this node is in, whose nodes share them: ``shop`` for
         ``shop.1`` and ``shop.2``.
+        A trace that is at hand goes along as the property ``traceparent``, unless ``properties`` has one.
         ``timeout`` is in seconds. Raises what ``Node.call`` does; ApplicationError with the codes UNKNOWN_TOPIC,
         DENIED, FULL, NOT_WRITTEN.
         """
         due = due_ms(deliver_after, deliver_at_ms, int(time.time() * 1000))
-        one = outgoing(pack(payload, "payload"), key, properties, due, sequence)
+        one = outgoing(pack(payload, "payload"), key, traced(properties, current_trace()), due, sequence)
         return self._publish([one], producer, owner, timeout)[0]
 
     def delete_key(self, key: str, *, timeout: float = 30.0) -> TopicOffset:
@@ -100,7 +102,7 @@ class Topic:
         those before the write that failed are kept: with ``producer``, publish all again. As ``publish`` otherwise;
         ConfigurationError for another number of keys than payloads.
         """
-        messages = outgoing_all(payloads, keys, properties, sequence)
+        messages = outgoing_all(payloads, keys, traced(properties, current_trace()), sequence)
         return self.publish_all(messages, producer=producer, owner=owner, timeout=timeout)
 
     def publish_all(

@@ -7,27 +7,65 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from speed import Node
-from speed.core.access import granted
+from speed.core.access import may_look
 from speed.core.scheduler import TIME_BOUNDS_SECONDS, TIMES, time_quantile
 from speed.errors import SpeedError
+from speed.wire.text import harmless
 
 MAX_AT_ONCE = 16
+MAX_NAMES = 500
+"""Of one kind from one node: who answers chooses them, and how many there are."""
 Answers = dict[str, dict[str, Any] | None]
 """What nodes answered, by name; None of one that did not."""
 
 
 def ask_all(node: Node, timeout: float) -> Answers:
-    """The counters of all nodes that allow ``node``; asked side by side, so that one that hangs holds up none."""
-    names = sorted(entry.name for entry in node.nodes() if entry.name != node.name and granted(entry, node.name))
+    """The counters of all nodes that ``node`` may look at; asked side by side, so that one that hangs holds up none."""
+    names = sorted(entry.name for entry in node.nodes() if entry.name != node.name and may_look(entry, node.name))
 
     def ask(name: str) -> dict[str, Any] | None:
         try:
-            return node.stats(name, timeout=timeout)
-        except SpeedError:
+            return sound(node.stats(name, timeout=timeout))
+        except SpeedError:  # it is silent, or answers with what are no figures
             return None
 
     with ThreadPoolExecutor(MAX_AT_ONCE, "speed-ask") as asking:
         return dict(zip(names, asking.map(ask, names), strict=True))
+
+
+_FIGURES = frozenset(
+    (
+        "name",
+        "uptimeSeconds",
+        "pendingCalls",
+        "lanes",
+        "queuedRequests",
+        "runningRequests",
+        "queuedMessages",
+        "workers",
+        "refusedSenders",
+        "refusedBy",
+        "counters",
+        "services",
+        "handlers",
+        "peers",
+        "openFiles",
+        "maxOpenFiles",
+    )
+)
+
+
+def sound(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer, whose kinds were checked when it came, with few names, all of them harmless, and nothing unknown."""
+    return {key: _sound(value) for key, value in answer.items() if key in _FIGURES}
+
+
+def _sound(value: Any) -> Any:
+    if isinstance(value, str):
+        return harmless(value)
+    if not isinstance(value, dict):
+        return value
+    return {harmless(name): _sound(one) for name, one in sorted(value.items())[:MAX_NAMES]}
 
 
 class ServiceLoad(NamedTuple):

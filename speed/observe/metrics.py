@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Protocol
 
 from speed.core.scheduler import TIME_BOUNDS_SECONDS
 from speed.errors import ConfigurationError, StorageError
@@ -17,6 +19,15 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 
+class Collector(Protocol):
+    """Has metrics of its own, as ``prometheus_client`` collects them."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Families of metrics, each with its samples."""
+
+
+UNIX = "unix:"
+_END = "# EOF\n"
 MAX_NAMES = 500
 """Of one kind from one node: who answers chooses them, and how many there are."""
 _GAUGES = {
@@ -26,19 +37,52 @@ _GAUGES = {
     "queuedMessages": ("speed_queued_messages", "Messages that nobody handles yet."),
     "workers": ("speed_workers", "How many services run at once."),
     "lanes": ("speed_lanes", "Senders whose files are open."),
+    "openFiles": ("speed_open_files", "Descriptors of the process."),
+    "maxOpenFiles": ("speed_max_open_files", "How many it may have."),
     "uptimeSeconds": ("speed_uptime_seconds", "Seconds since the node started."),
 }
-_COUNTERS = {
-    "numRequests": ("speed_service_requests", "Calls of a service that began."),
-    "numErrors": ("speed_service_errors", "Calls of a service that were answered with an error."),
-    "numTimedOut": ("speed_service_timed_out", "Calls of a service whose deadline passed."),
-}
-_HISTOGRAMS = {
-    "runTimes": ("speed_service_run_seconds", "How long calls of a service ran."),
-    "queueTimes": ("speed_service_queue_seconds", "How long calls of a service waited for a worker."),
-}
-
-
+_ROWS: tuple[tuple[str, str, dict[str, tuple[str, str]], dict[str, tuple[str, str]]], ...] = (
+    (
+        "services",
+        "service",
+        {
+            "numRequests": ("speed_service_requests", "Calls of a service that began."),
+            "numErrors": ("speed_service_errors", "Calls of a service that were answered with an error."),
+            "numTimedOut": ("speed_service_timed_out", "Calls of a service whose deadline passed."),
+            "numTimedOutQueued": ("speed_service_timed_out_queued", "Those of them that never began."),
+            "numWithdrawn": ("speed_service_withdrawn", "Calls of a service that their callers withdrew."),
+            "numRefused": ("speed_service_refused", "Calls of nodes that a service does not allow."),
+        },
+        {
+            "runTimes": ("speed_service_run_seconds", "How long calls of a service ran."),
+            "queueTimes": ("speed_service_queue_seconds", "How long calls of a service waited for a worker."),
+        },
+    ),
+    (
+        "handlers",
+        "handler",
+        {
+            "numHandled": ("speed_handler_attempts", "Messages, or batches, that a handler began, each attempt."),
+            "numErrors": ("speed_handler_errors", "Those attempts that failed."),
+        },
+        {
+            "runTimes": ("speed_handler_run_seconds", "How long attempts of a handler ran."),
+            "queueTimes": ("speed_handler_queue_seconds", "How long messages waited for the first attempt."),
+        },
+    ),
+    (
+        "peers",
+        "peer",
+        {
+            "received": ("speed_peer_received", "Envelopes that came from a peer."),
+            "receivedBytes": ("speed_peer_received_bytes", "Bytes of their payloads."),
+            "sent": ("speed_peer_sent", "Envelopes that went to a peer."),
+            "sentBytes": ("speed_peer_sent_bytes", "Bytes of their payloads."),
+        },
+        {},
+    ),
+)
+"""What a node tells of many: where in its answer, the label of each, its counters, and its histograms."""
 _REFUSALS = (
     ("refusedSenders", "speed_refused_senders", "What a node refused for lack of a grant, by who sent it."),
     ("refusedBy", "speed_refused_by", "What a node did not write since a peer does not allow it."),
@@ -77,54 +121,104 @@ class NodeMetrics:
             for event, number in _some(answer["counters"]):
                 events.add_metric([node, harmless(event)], number)
         yield events
-        yield from self._of_services()
+        for kind, label, counters, _ in _ROWS:
+            yield from self._counters(kind, label, counters)
 
-    def _of_services(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+    def _counters(self, kind: str, label: str, counters: dict[str, tuple[str, str]]) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily
 
-        for key, (name, text) in _COUNTERS.items():
-            counter = CounterMetricFamily(name, text, labels=["node", "service"])
-            for labels, row in self._rows():
+        for key, (name, text) in counters.items():
+            counter = CounterMetricFamily(name, text, labels=["node", label])
+            for labels, row in self._rows(kind):
                 if key in row:
                     counter.add_metric(labels, row[key])
             yield counter
-        for key, (name, text) in _HISTOGRAMS.items():
-            histogram = HistogramMetricFamily(name, text, labels=["node", "service"])
-            for labels, row in self._rows():
-                if row.get(key):
-                    total = row["processingSeconds"] if key == "runTimes" else None
-                    histogram.add_metric(labels, list(_buckets(row[key])), total)
-            yield histogram
 
-    def _rows(self) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    def histograms(self) -> Iterator[str]:
+        """Lines of the histograms: most of all that there are, and the library takes ten times as long for each."""
+        for kind, label, _, histograms in _ROWS:
+            yield from self._histograms(kind, label, histograms)
+
+    def _histograms(self, kind: str, label: str, histograms: dict[str, tuple[str, str]]) -> Iterator[str]:
+        for key, (name, text) in histograms.items():
+            yield f"# HELP {name} {text}\n# TYPE {name} histogram\n"
+            for (node, one), row in self._rows(kind):
+                if row.get(key):
+                    labels = f'node="{_escaped(node)}",{label}="{_escaped(one)}"'
+                    total = row["processingSeconds"] if key == "runTimes" else None
+                    yield _histogram_lines(name, labels, row[key], total)
+
+    def _rows(self, kind: str) -> Iterator[tuple[list[str], dict[str, Any]]]:
         for node, answer in self._answers.items():
-            for service, row in _some(answer["services"]):
-                yield [node, harmless(service)], row
+            for name, row in _some(answer.get(kind, {})):
+                yield [node, harmless(name)], row
 
 
 def _some(named: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     return sorted(named.items())[:MAX_NAMES]
 
 
-def _buckets(counts: Sequence[int]) -> Iterator[tuple[str, float]]:
-    """As Prometheus counts: each with all that are shorter."""
-    seen = 0
-    for place, number in enumerate(counts):
-        seen += number
-        yield (str(TIME_BOUNDS_SECONDS[place]) if place < len(TIME_BOUNDS_SECONDS) else "+Inf"), seen
+_BOUNDS = [f'le="{bound}"' for bound in (*TIME_BOUNDS_SECONDS, "+Inf")]
 
 
-def metrics_text(answers: Answers) -> str:
-    """OpenMetrics of what nodes answered. Raises ConfigurationError without ``prometheus-client``."""
+def _histogram_lines(name: str, labels: str, counts: Sequence[int], total: float | None) -> str:
+    """As Prometheus counts: each bucket with all that are shorter."""
+    seen = list(accumulate(counts[: len(_BOUNDS)]))
+    lines = [f"{name}_bucket{{{bound},{labels}}} {number}\n" for bound, number in zip(_BOUNDS, seen, strict=False)]
+    if total is not None:  # one is not without the other
+        lines.append(f"{name}_count{{{labels}}} {seen[-1]}\n")
+        lines.append(f"{name}_sum{{{labels}}} {total}\n")
+    return "".join(lines)
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
+def metrics_text(answers: Answers, *others: Collector) -> str:
+    """OpenMetrics of what nodes answered, and ``others``. Raises ConfigurationError without ``prometheus-client``."""
     try:
         from prometheus_client import CollectorRegistry
         from prometheus_client.openmetrics.exposition import generate_latest
     except ImportError:
         raise ConfigurationError("metrics need prometheus-client: pip install 'speed-ipc[metrics]'") from None
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(NodeMetrics(answers))
+    nodes = NodeMetrics(answers)
+    for one in (nodes, *others):
+        registry.register(one)
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
-    return text.decode()
+    return "".join((text.decode().removesuffix(_END), *nodes.histograms(), _END))
+
+
+# Where they are read.
+
+
+def split_listen(listen: str) -> tuple[str, int]:
+    """Address and port of ``host:port`` or ``[address]:port``; a path and 0 of ``unix:/path``. Raises ValueError."""
+    if listen.startswith(UNIX):
+        path = listen.removeprefix(UNIX)
+        if not os.path.isabs(path):
+            raise ValueError("a socket is named by its whole path: unix:/path")
+        return path, 0
+    host, colon, port = listen.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        raise ValueError("it is no address with a port")
+    return host, int(port)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches a host of that name or address."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def listens_here(listen: str) -> bool:
+    """Whether only this machine reaches what listens there. Raises ValueError."""
+    host, _ = split_listen(listen)
+    return listen.startswith(UNIX) or is_loopback(host)
 
 
 def write_textfile(path: str, text: str) -> None:

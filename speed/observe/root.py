@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from speed.errors import SpeedError, StorageError, WireError
+from speed.errors import ConfigurationError, SpeedError, StorageError, WireError
 from speed.fs.claim import floor_of, newest_of_all
 from speed.fs.keyfile import load_key_file
 from speed.fs.open import Trust
 from speed.fs.registry import Registry
-from speed.fs.root import UntrustedPathError, filesystem_of, trust_of
+from speed.fs.root import UntrustedPathError, filesystem_of, observers_of, trust_of
 from speed.wire import names
 from speed.wire.entry import Entry
 
@@ -38,7 +38,7 @@ def examine(root: str, key_file: str) -> list[Finding]:
     findings = list(_root(root))
     if any(one.check == "root" and one.state == "broken" for one in findings):
         return findings
-    for check, look in (("filesystem", mounted), ("space", space), ("access", access)):
+    for check, look in (("filesystem", mounted), ("space", space), ("access", access), ("observers", _observers)):
         findings += _seen(check, root, partial(look, root))
     findings += _writing(root, is_known=any(one.code for one in findings))
     findings += _inotify()
@@ -50,6 +50,18 @@ def examine(root: str, key_file: str) -> list[Finding]:
             findings += _seen(check, root, partial(see, registry))
         findings += _seen("topics", root, partial(topics, root, key_file))
     return findings
+
+
+def _observers(root: str) -> Iterator[Finding]:
+    """Who may look at all nodes."""
+    try:
+        named = observers_of(root)
+    except ConfigurationError as error:
+        found, _, todo = str(error).rpartition("; ")
+        yield Finding("observers", "warning", found, todo)
+        return
+    found = f"{', '.join(named)} may look at all nodes" if named else "nobody looks at nodes without a grant"
+    yield Finding("observers", "ok", found)
 
 
 def _seen(check: str, root: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:

@@ -6,18 +6,26 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from speed.errors import SpeedError
+from speed.observe import Finding, seconds_text
+from speed.observe.figures import Answers, loads, quantile
 
 if TYPE_CHECKING:
     from speed import Node
 
-from speed.observe import Finding
-from speed.observe.figures import Answers
+from speed.wire.names import matches, observers_path
 
 STATUS_SECONDS = 3.0
 """Hosts of topics and bridges may take so long."""
 MANY_MESSAGES = 100
 """So many that wait for a handler are worth a word."""
 MANY_NODES = 16
+SLOWER = 8
+"""A service that takes so many times as long as it did is worth a word,"""
+SLOW_SECONDS = 0.05
+"""if that is as long as this,"""
+SLOW_CALLS = 2
+KNOWN_CALLS = 20
+"""and if so many calls were seen, now and before."""
 TOPICS, BRIDGES = "speedd.topics", "speedd"
 
 
@@ -31,6 +39,7 @@ def troubles(own: Node, before: Answers, now: Answers) -> Iterator[Finding]:
 def work_troubles(own: Node, before: Answers, now: Answers) -> Iterator[Finding]:
     """What is wrong with the work of nodes, and which tell nothing."""
     yield from _busy(before, now)
+    yield from _slow(before, now)
     yield from _hidden(own, now)
 
 
@@ -49,6 +58,18 @@ def _busy(before: Answers, now: Answers) -> Iterator[Finding]:
             found = f"{answer['queuedMessages']} messages wait for its handler"
             yield Finding(node, "warning", found, "its handler is slow, hangs, or is not there")
         yield from _since(node, before.get(node) or {}, answer)
+
+
+def _slow(before: Answers, now: Answers) -> Iterator[Finding]:
+    """Services that take far longer than they did: half of their calls are compared with half of those of before."""
+    for load in loads(before, now, 1.0):
+        past = (before.get(load.node) or {}).get("services", {}).get(load.service, {}).get("runTimes") or ()
+        if sum(load.run_times) < SLOW_CALLS or sum(past) < KNOWN_CALLS:
+            continue
+        takes, took = quantile(load.run_times, 0.5) or 0.0, quantile(past, 0.5) or 0.0
+        if takes >= SLOW_SECONDS and took * SLOWER <= takes:
+            found = f"{load.service} takes up to {seconds_text(takes)} a call, and took {seconds_text(took)} before"
+            yield Finding(load.node, "warning", found, "see what it waits for: its log, and `speed top --sort p99`")
 
 
 _EVENTS = {
@@ -88,12 +109,15 @@ def _since(node: str, before: dict[str, Any], now: dict[str, Any]) -> Iterator[F
 
 
 def _hidden(own: Node, seen: Answers) -> Iterator[Finding]:
-    """Nodes that tell this command nothing."""
-    hidden = [entry.name for entry in own.nodes() if entry.name not in seen and entry.name != own.name]
+    """Nodes that tell this command nothing, though they do not deny it."""
+    unseen = [entry for entry in own.nodes() if entry.name not in seen and entry.name != own.name]
+    hidden = [entry.name for entry in unseen if not any(matches(one, own.name) for one in entry.deny)]
     if hidden:
         shown = ", ".join(sorted(hidden)[:MANY_NODES])
         found = f"{len(hidden)} nodes do not allow this command: {shown}"
-        yield Finding("nodes", "warning", found, f"allow {own.name.rsplit('.', 1)[0]}.* in them, to see how they do")
+        family = f"{own.name.rsplit('.', 1)[0]}.*"
+        todo = f"name {family} in {observers_path(own.root)}, to see how they do, or allow it in them"
+        yield Finding("nodes", "warning", found, todo)
 
 
 def _listed(own: Node, host: str, service: str) -> Iterable[dict[str, Any]]:

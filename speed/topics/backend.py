@@ -207,6 +207,10 @@ class Group:
         self.machine = machine
         self.epoch = epoch
         """Another one since the subscription began anew: what was delivered before is not of this one."""
+        self.acknowledged_ms = 0
+        """When something was acknowledged last, in this life of the host (Unix ms); 0 if nothing was."""
+        self.oldest: tuple[int, int] = (-1, 0)
+        """The offset of the oldest message that is not acknowledged, and when it was recorded (Unix ms)."""
         self.answers: dict[str, tuple[int, list[int]]] = {}
         """Of each consumer: the number of the last answer, and its offsets."""
 

@@ -142,6 +142,13 @@ class Catalogue:
                 self.broken[name] = str(error)
         self._compacting.begin()
 
+    def change_keeping(self, keeping: Keeping, kept: Mapping[str, Keeping]) -> None:
+        """Keep messages for longer or shorter than before, from the next look of ``retain`` on."""
+        with self.lock:
+            self._keeping, self._kept = keeping, dict(kept)
+            for name, topic in self.topics.items():
+                topic.keeping = self._kept.get(name, keeping)
+
     def find(self, name: str) -> HostedTopic:
         """Raises SubscriptionError UNKNOWN_TOPIC, DAMAGED."""
         if name in self.broken:

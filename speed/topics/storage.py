@@ -553,8 +553,9 @@ class Compacting:
         self._thread = threading.Thread(target=self._run, name="speed-compacting", daemon=True)
 
     def begin(self) -> None:
-        """Look for the first time."""
-        self._thread.start()
+        """Look for the first time; again, it changes nothing."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def ask(self) -> None:
         """Look soon."""

@@ -299,6 +299,7 @@ class HostedTopic:
             text = f"these are messages of another topic than {self.name!r}, or of one that was made anew"
             raise SubscriptionError("INVALID_ARGUMENTS", text)
         settled = group.machine.acknowledge(offsets) if until is None else group.machine.acknowledge_until(until)
+        group.acknowledged_ms = unix_ms() if settled else group.acknowledged_ms
         self.save(group)
         self.wake()
         return settled
@@ -453,13 +454,17 @@ class HostedTopic:
             "end": self.log.end,
             "bytes": self.log.bytes,
             "parent": self.parent,
-            "subscriptions": [self._described(group) for group in self.groups.values()],
+            "subscriptions": self.subscriptions(),
             "producers": self._producers.described(),
             "damaged": [
                 *({"file": file, "why": why} for file, why in self.damaged.items()),
                 *({"first": first, "end": end, "why": _damaged(first, end)} for first, end in self.log.damaged.items()),
             ],
         }
+
+    def subscriptions(self) -> list[dict[str, Any]]:
+        """How each of them is."""
+        return [self._described(group) for group in self.groups.values()]
 
     def _described(self, group: Group) -> dict[str, Any]:
         machine = group.machine
@@ -468,6 +473,8 @@ class HostedTopic:
             "type": machine.terms.type,
             "cursor": machine.cursor,
             "backlog": self.backlog(group),
+            "oldest_ms": self._oldest_ms(group),
+            "acknowledged_ms": group.acknowledged_ms,
             "in_flight": machine.in_flight,
             "waiting": machine.unacknowledged - machine.in_flight,
             "delayed": machine.delayed,
@@ -477,6 +484,19 @@ class HostedTopic:
             "durable": machine.terms.durable,
             "consumers": list(machine.consumers),
         }
+
+    def _oldest_ms(self, group: Group) -> int:
+        """When the oldest message that waits was recorded, which is read once; 0 where none waits, or it is damaged."""
+        cursor = max(group.machine.cursor, self.log.first)
+        if cursor >= self.log.end:
+            return 0
+        if group.oldest[0] != cursor:
+            try:
+                found = self.log.read(cursor, 1)
+            except (OSError, SpeedError):
+                found = []
+            group.oldest = (cursor, found[0].recorded_ms if found else 0)
+        return group.oldest[1]
 
     def remove(self) -> None:
         """Remove the topic with everything in it. OSError if something is left."""

@@ -35,6 +35,7 @@ class Entry:
         deny: those of them that may not: what is more specific decides.
         identity: its public keys, signed by themselves, in Base64; empty without an identity.
         identities: the grants that are of one identity, ``name@fingerprint``.
+        observers: names and families of nodes that may ask for figures without a grant.
         subscriptions: topics and families of topics that it subscribes to.
         shared: those of them whose events go to one node of its family each.
         language, version: how the node is written.
@@ -66,6 +67,7 @@ class Entry:
     shared: tuple[str, ...] = ()
     identity: str = ""
     identities: tuple[str, ...] = ()
+    observers: tuple[str, ...] = ()
 
     @property
     def id(self) -> bytes:
@@ -86,6 +88,7 @@ _OPTIONAL: dict[str, Any] = {
     "shared": [],
     "identity": "",
     "identities": [],
+    "observers": [],
 }
 """Fields that may be absent, and what that means."""
 _KEYS = {field.name: _camel(field.name) for field in fields(Entry)}
@@ -99,7 +102,7 @@ def encode_entry(entry: Entry, registry_key: bytes, capacity: int = 0, key_ids: 
     """The bytes of an entry file, padded to ``capacity`` or to the next power of two that fits."""
     values: dict[str, Any] = {key: getattr(entry, name) for name, key in _KEYS.items()}
     values["nodeId"] = entry.id.hex()
-    for absent in ("ephemeral", "deny", "shared", "identity", "identities"):
+    for absent in ("ephemeral", "deny", "shared", "identity", "identities", "observers"):
         if not values[absent]:
             del values[absent]
     if key_ids:
@@ -171,7 +174,7 @@ def _entry_of(values: dict[str, Any]) -> Entry:
 def _check_meaning(entry: Entry) -> None:
     """What a type alone does not say: names, patterns and ranges."""
     check_node_name(entry.name)
-    for pattern in (*entry.allow, *entry.deny):
+    for pattern in (*entry.allow, *entry.deny, *entry.observers):
         check_grant(pattern)
     for pattern in (*entry.subscriptions, *entry.shared):
         check_topic_pattern(pattern)

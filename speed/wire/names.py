@@ -18,6 +18,7 @@ NEW_SUFFIX = ".new"
 RESERVED_NAMES = frozenset({REGISTRY, KEY_FILE, KEY_FILE + NEW_SUFFIX, JOURNAL, TOPICS, "bell", "inbox", "quarantine"})
 CLAIMS = ".claims"
 STATEMENTS = ".identities"
+OBSERVERS = ".observers"
 FLOOR = "floor"
 TEMPORARY_PREFIX = ".tmp-"
 JOURNAL_LOCK = "journal.lock"
@@ -362,6 +363,10 @@ def statements_dir(root: str) -> str:
 
 def statement_path(root: str, name: str) -> str:
     return f"{root}/{REGISTRY}/{STATEMENTS}/{name}"
+
+
+def observers_path(root: str) -> str:
+    return f"{root}/{REGISTRY}/{OBSERVERS}"
 
 
 def known_path(path: str) -> str:

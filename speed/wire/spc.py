@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgpack
 
 from speed.errors import InvalidNameError, UnserialisableError, WireError
+from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import (
     GENERATION_BITS,
     MAX_CONTROL_BYTES,
@@ -326,6 +327,11 @@ def decode(payload: bytes | memoryview, max_bytes: int = MAX_CONTROL_BYTES) -> d
     if sequence is not None and (type(sequence) is not int or not 0 <= sequence < 2**64):
         raise WireError("BAD_PAYLOAD", "sequence is no 64-bit integer")
     return body
+
+
+def is_look(type_: int, body: dict[str, Any]) -> bool:
+    """Whether a question is one that an observer may ask without a grant: a ping, or for figures (A-7)."""
+    return type_ == EnvelopeType.HEARTBEAT or (type_ == EnvelopeType.DISCOVERY and body.get("op") == "STATS")
 
 
 def encode_ack(sequence: int, *, waiting: bool = False) -> bytes:

@@ -14,7 +14,9 @@ from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from speed.errors import ConfigurationError, WireError
+from speed.wire.limits import MAX_TOPIC_PROPERTIES
 from speed.wire.seal import Keyring
+from speed.wire.text import parse_traceparent
 from speed.wire.value import pack, unpack_map
 
 MESSAGE, TOMBSTONE, DEAD_LETTER = 0, 1, 2
@@ -135,6 +137,8 @@ def _info(lane: bytes, name: str) -> bytes:
     return b"topic" + lane + name.encode()
 
 
+TRACE = "traceparent"
+"""The property with the trace that a message belongs to (D-29)."""
 BATCH_MESSAGES = 1000
 BATCH_BYTES = 4 << 20
 
@@ -153,6 +157,23 @@ def outgoing(
     if sequence:
         one["sequence"] = sequence
     return one
+
+
+def traced(properties: Mapping[str, str] | None, traceparent: str | None) -> Mapping[str, str] | None:
+    """Properties with a trace, unless they have one, or no room for it (D-29)."""
+    given = properties or {}
+    if traceparent is None or TRACE in given or len(given) >= MAX_TOPIC_PROPERTIES:
+        return properties
+    return {**given, TRACE: traceparent}
+
+
+def trace_in(properties: Mapping[str, str]) -> str | None:
+    """The trace that they say; None for text that is no traceparent, as W3C asks of whoever receives one (D-29)."""
+    given = properties.get(TRACE)
+    try:
+        return None if given is None else str(parse_traceparent(given))
+    except WireError:
+        return None
 
 
 def outgoing_all(

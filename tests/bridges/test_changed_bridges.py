@@ -169,7 +169,7 @@ def test_a_bridge_that_needs_a_journal_waits_for_a_restart(bench_of: BenchOf, ch
     one.start(one.outward)
     events = bridge("events-out", "events", bench.address, "news")
     told = one.reload(one.outward + events, '[journal]\ntopics = ["news"]\nallow = ["test"]\n')
-    assert sorted(told[RESTART]["settings"]) == ["bridges", "journal"]
+    assert sorted(told[RESTART]["settings"]) == ["[[bridge]]", "[journal]"]
     assert list(one.site.rows()) == ["out"]
 
 

@@ -134,6 +134,8 @@ def test_a_call_is_read_back_and_what_is_none_is_refused() -> None:
     assert read_call(record(call_bytes("analytics", 70, "OK")), "tax") == Call(
         1_700_000_000_000, "tax", "analytics", 70, "OK"
     )
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    assert read_call(record(call_bytes("analytics", 70, "OK", trace)), "tax").traceparent == trace
     for message in (b"\x80", b"\x01"):
         with pytest.raises(WireError, match="is no call"):
             read_call(record(message), "tax")

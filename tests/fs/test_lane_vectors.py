@@ -125,6 +125,7 @@ def test_a_lane_that_was_there_waits_for_a_grant(lane: Lane, case: dict[str, Any
     """L-21."""
     policy, source = AccessPolicy(case["allow"]), case["source"]
     policy.deny(*case["deny"])
+    policy.observe(case["observers"])
     context: Any = SimpleNamespace(
         keyring=Keyring((bytes(32),)), max_open_lanes=8, stats=Stats(), id=names.node_id("billing")
     )

@@ -1,8 +1,12 @@
-"""What a node answers to an envelope that it cannot use: who asked is told, and nobody else (S-11, S-12, M-15)."""
+"""What a node answers to an envelope that it cannot use: who asked is told, and nobody else (S-11, S-12, M-15).
+
+And who may ask for figures without a grant (A-7).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -11,6 +15,7 @@ import speed
 from speed.engine.python.node import PythonEngine
 from speed.errors import InvalidArgumentsError
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_REPLY, FLAG_SEGMENT, EnvelopeType
+from speed.wire.names import observers_path
 from tests.interop.harness import Agent
 from tests.interop.languages import CHOSEN
 from tests.interop.pool import Agents
@@ -68,3 +73,47 @@ def _refused(outsider: Outsider, server: Agent) -> int:
     """Segments that were no segments, and those that the node has no use for."""
     counters = outsider.node.stats(server.name)["counters"]
     return int(counters.get("segments_refused", 0)) + int(counters.get("rejected_bad_segment", 0))
+
+
+# --- observers ---
+
+LOOKERS = [one for one in CHOSEN if one == "java"]
+"""Languages whose nodes know observers, beside Python's own engine."""
+
+
+@pytest.fixture
+def observed(private: Agents) -> Iterator[speed.Node]:
+    """A node in Python that grants nothing, in a root whose owner lets `cli.*` look."""
+    path = Path(observers_path(private.root))
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    path.write_text("cli.*\n")
+    path.chmod(0o600)
+    with speed.Node("cli.python", root=private.root, engine="python") as node:
+        yield node
+
+
+@pytest.mark.parametrize("language", LOOKERS)
+def test_an_observer_of_another_language_looks_and_does_nothing_else(
+    private: Agents, observed: speed.Node, language: str
+) -> None:
+    """A-7: in both directions."""
+    agent = private.start(language, "cli.other").ready()
+    assert agent.ask("stats", target=observed.name)["name"] == observed.name
+    assert agent.ask("ping", target=observed.name) is not None
+    assert observed.stats(agent.name)["name"] == agent.name
+    assert observed.ping(agent.name, timeout=WAIT) > 0
+    assert agent.refusal("services", target=observed.name).code == "ACCESS_DENIED"
+    with pytest.raises(speed.AccessDeniedError):
+        observed.call(agent.name, "add", {"a": 1, "b": 2}, timeout=WAIT)
+
+
+@pytest.mark.parametrize("language", LOOKERS)
+def test_who_is_no_observer_reads_no_figures_of_another_language(
+    private: Agents, observed: speed.Node, language: str
+) -> None:
+    """A-7."""
+    agent = private.start(language, "web").ready()
+    assert agent.refusal("stats", target=observed.name).code == "ACCESS_DENIED"
+    agent.ask("deny", patterns=["cli.*"])
+    with pytest.raises(speed.AccessDeniedError):
+        observed.stats(agent.name)

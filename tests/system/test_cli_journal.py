@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from speed.journal.files import call_bytes
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.message.writing import encode_message
@@ -34,6 +35,10 @@ class Recorded:
             payload, message_id=f"{source}-{number}", topic=topic, namespace="default", published_at_ms=1
         )
         self._writer.record(subject, [Incoming(number, False, message)])
+
+    def carry(self, subject: Subject, data: bytes) -> None:
+        """A record of bytes that the test made itself."""
+        self._writer.record(subject, [Incoming(1, False, data)])
 
     def close(self) -> None:
         self._writer.close()
@@ -134,3 +139,37 @@ def test_who_follows_sees_what_comes_from_then_on_in_new_lanes_too(run: Command,
 def test_who_follows_since_a_time_sees_what_was_recorded_since(run: Command) -> None:
     told = run("journal", "follow", "--since", "2020-01-01", "--count", "4")
     assert len(ids(told.out)) == 4
+
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+def test_what_carries_a_trace_is_found_in_all_lanes_by_time(run: Command, recorded: Recorded) -> None:
+    parent = f"00-{TRACE}-b7ad6b7169203331-01"
+    recorded.carry(Subject("calls", "tax", "speedd"), call_bytes("shop", 1_500, "OK", parent))
+    recorded.carry(Subject("calls", "rate", "speedd"), call_bytes("shop", 70, "OK"))
+    time.sleep(0.002)  # the next record is of a later millisecond
+    message = encode_message(
+        1, message_id="m-1", topic="orders.eu", namespace="default", published_at_ms=1, traceparent=parent
+    )
+    recorded.carry(Subject("topic", "orders.eu", "billing"), message)
+    for wanted in (TRACE, parent, TRACE.upper()):
+        lines = run("trace", wanted).out.splitlines()
+        assert [line.split("  ", 2)[1:] for line in lines] == [
+            ["b7ad6b7169203331", "shop called speedd tax: OK, 1.5 ms"],
+            ["b7ad6b7169203331", "billing published orders.eu: m-1"],
+        ]
+    rows = [json.loads(line) for line in run("trace", TRACE, "--json").out.splitlines()]
+    assert [(row["kind"], row["subject"], row["traceparent"]) for row in rows] == [
+        ("calls", "tax", parent),
+        ("topic", "orders.eu", parent),
+    ]
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_trace_that_nothing_carries_and_what_is_no_trace_say_so(run: Command) -> None:
+    nothing = run("trace", "1" * 32)
+    assert (nothing.status, nothing.out) == (1, "")
+    assert "Nothing that is recorded carries the trace" in nothing.err
+    for wrong in ("orders", "00-zz-1-01", "1" * 31):
+        assert run("trace", wrong).status == 2

@@ -11,12 +11,14 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
 
 import speed
 from speed.aio import AsyncNode
+from tests.system.conftest import ENGINES
 
 Make = Callable[..., speed.Node]
 pytestmark = pytest.mark.system
@@ -172,12 +174,44 @@ def test_what_is_no_traceparent_counts_as_none(header: str | None) -> None:
         assert speed.current_trace() == TRACE
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_instance_that_is_dropped_at_a_prompt_closes_by_itself(
+    root: str, engine: str, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    gone: Queue[str] = Queue()
+    with speed.Node("observer", root=root) as observer:
+        observer.on_leave(lambda entry: gone.put(entry.name))
+        made = []
+        for _ in range(3):
+            node = speed.Node.instance("notebook", root=root, engine=engine)  # a cell that is run again
+            node.register("double", lambda x: 2 * x)
+            made.append(node.name)
+            node.allow("observer")
+            observer.wait_for(node.name, timeout=30)
+        assert {gone.get(timeout=30) for _ in range(2)} == set(made[:2])
+        assert not node.closed
+        node.close()
+    assert [str(one.message) for one in recwarn if one.category is ResourceWarning] == []
+
+
 # --- tests of programs ---
 
 
-def test_a_program_is_tested_on_real_nodes_in_a_root_of_its_own(tmp_path: Path) -> None:
+def run_tests(tmp_path: Path, code: str) -> subprocess.CompletedProcess[str]:
+    """pytest on these tests, with the fixtures of ``speed.testing``."""
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["speed.testing"]\n')
-    (tmp_path / "test_program.py").write_text(
+    (tmp_path / "test_program.py").write_text(code)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
+    return subprocess.run(
+        command, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180
+    )
+
+
+def test_a_program_is_tested_on_real_nodes_in_a_root_of_its_own(tmp_path: Path) -> None:
+    ended = run_tests(
+        tmp_path,
         """
 import os, speed
 left = []
@@ -190,12 +224,39 @@ def test_nodes_call_each_other(speed_node, speed_root):
     left.extend([billing, speed_root])
 def test_nothing_is_left_of_the_test_before(speed_root):
     assert left[0].closed and not os.path.exists(left[1]) and left[1] != speed_root
-"""
-    )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
-    ended = subprocess.run(
-        command, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+""",
     )
     assert ended.returncode == 0, ended.stdout
     assert "2 passed" in ended.stdout
+
+
+def test_a_program_with_durable_topics_is_tested_on_a_real_speedd_that_ends_with_the_test(tmp_path: Path) -> None:
+    ended = run_tests(
+        tmp_path,
+        """
+import pytest, speed
+left = []
+def test_orders_are_kept_for_billing(speed_topics, speed_node):
+    orders, paid = speed_topics("orders", "paid", allow=["shop", "billing.*"])
+    speed_node("shop").topic("orders").publish({"id": 7})
+    with speed_node("billing.1").topic("orders").consumer("billing", start="earliest") as consumer:
+        message = consumer.receive(timeout=30)
+        assert message.payload == {"id": 7}
+        consumer.acknowledge(message)
+    assert orders.describe()["subscriptions"][0]["backlog"] == 0
+    assert paid.describe()["end"] == 0
+    with pytest.raises(speed.AccessDeniedError):
+        speed_node("stranger").topic("orders").publish(1)
+def test_any_configuration_runs(speedd):
+    running = speedd('[journal]\\ninboxes = ["billing"]\\nallow = ["shop"]\\n')
+    left.append(running)
+    assert running.process.poll() is None
+    assert any('"ready"' in line for line in running.lines)
+def test_speedd_ended_with_its_test_and_a_wrong_configuration_says_why(speedd):
+    assert left[0].process.returncode is not None
+    with pytest.raises(RuntimeError, match="does not know 'colour'"):
+        speedd('[topics]\\ncolour = 1\\n')
+""",
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert "3 passed" in ended.stdout

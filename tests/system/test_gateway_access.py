@@ -7,6 +7,7 @@ import ipaddress
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -338,19 +339,29 @@ def test_a_port_that_is_taken_keeps_speedd_from_starting_and_says_so(tmp_path_fa
             GatewaySite(tmp_path_factory.mktemp("other"), taken)
 
 
-def test_a_reload_says_that_the_gateway_needs_a_restart_and_takes_grants_over(tmp_path: Path) -> None:
+def test_a_reload_takes_grants_over_and_keeps_connections(tmp_path: Path) -> None:
     with closing(GatewaySite(tmp_path)) as site:
         topic = site.topic()
         with site.producer(topic) as producer:
-            changed = NAMED.replace("port = 0", "port = 1234").replace('publish = ["web", "test"', 'publish = ["test"')
-            site.topics.config.write_text(changed)
+            site.topics.config.write_text(NAMED.replace('publish = ["web", "test"', 'publish = ["test"'))
             site.process.send_signal(signal.SIGHUP)
             assert site.process.stderr is not None
             lines = map(json.loads, site.process.stderr)
-            told = next(line for line in lines if line["event"] == "reload_needs_restart")
-            assert told["settings"] == ["gateway"]
             next(line for line in lines if line["event"] == "reloaded")
             assert producer.publish(b"x")["result"] == "send-error:6"
+
+
+def test_a_reload_opens_the_gateway_anew_where_its_settings_changed(tmp_path: Path) -> None:
+    with closing(GatewaySite(tmp_path)) as site:
+        topic, before = site.topic(), site.port
+        site.topics.config.write_text(NAMED.replace("port = 0", "port = 0\nmax_connections = 7"))
+        site.process.send_signal(signal.SIGHUP)
+        assert site.process.stderr is not None
+        site.port = next(line["port"] for line in map(json.loads, site.process.stderr) if line["event"] == "gateway")
+        with site.producer(topic) as producer:
+            assert producer.publish(b"x")["result"] == "ok"
+        with pytest.raises(OSError, match="refused"), socket.create_connection(("127.0.0.1", before), 5):
+            pass
 
 
 FAILING = """

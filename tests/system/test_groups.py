@@ -126,6 +126,28 @@ def test_a_family_that_is_not_there_or_allows_nobody_says_so(node: Make, shop: s
         shop.call("pricing.*", "quote", key=7)  # type: ignore[arg-type]
 
 
+def test_a_family_whose_nodes_are_only_starting_is_waited_for(node: Make, shop: speed.Node) -> None:
+    """S-40."""
+    starting = node("pricing.0", allow=["shop"], starting=True)
+    starting.register("quote", lambda: "at last")
+    answers = [shop.submit("pricing.*", "quote", timeout=30) for _ in range(2)]
+    done: Queue[Any] = Queue()
+    caller = threading.Thread(target=lambda: done.put(shop.call("pricing.*", "quote", timeout=30)))
+    caller.start()
+    assert [answer.done() for answer in answers] == [False, False]
+    starting.ready()
+    assert [answer.result(30) for answer in answers] == ["at last"] * 2
+    assert done.get(timeout=30) == "at last"
+    caller.join(30)
+
+
+def test_a_family_whose_nodes_start_for_too_long_says_so(node: Make, shop: speed.Node) -> None:
+    node("pricing.0", allow=["shop"], starting=True).register("quote", lambda: "never")
+    with pytest.raises((speed.NodeStartingError, speed.CallTimeoutError)) as late:
+        shop.call("pricing.*", "quote", timeout=0.5)
+    assert late.value.execution == speed.Execution.NOT_BEGUN
+
+
 def test_who_waits_for_a_family_goes_on_when_one_of_it_is_there(node: Make, shop: speed.Node) -> None:
     with pytest.raises(speed.UnknownNodeError):
         shop.wait_for("pricing.*", timeout=0.01)

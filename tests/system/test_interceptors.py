@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -242,3 +242,96 @@ def test_a_hedged_call_to_a_family_that_is_awaited_passes_once(node: Make, engin
     finally:
         held.set()
     assert passed == ["pair.*", "pair.*"]
+
+
+def numbers(count: int) -> Iterator[int]:
+    yield from range(count)
+    if count > 3:
+        raise Short(missing=count - 3)
+
+
+class Seen:
+    """An interceptor that notes what passes it, and how that ends."""
+
+    def __init__(self) -> None:
+        self.notes: list[Any] = []
+
+    def __call__(self, request: speed.CallRequest) -> Around:
+        self.notes.append((request.service, dict(request.arguments)))
+        try:
+            self.notes.append((yield request))
+        except Exception as error:
+            self.notes.append(type(error).__name__)
+            raise
+
+
+def test_a_stream_passes_them_and_its_end_is_where_they_run_on(pair: Pair) -> None:
+    server, caller = pair
+    server.register("numbers", numbers)
+    seen = Seen()
+    caller.intercept_calls(seen)
+    stream = caller.stream("server", "numbers", {"count": 3})
+    assert next(stream) == 0
+    assert seen.notes == [("numbers", {"count": 3})]
+    assert list(stream) == [1, 2]
+    assert seen.notes[1:] == [None]
+    with pytest.raises(speed.ApplicationError):
+        list(caller.stream("server", "numbers", {"count": 4}))
+    assert seen.notes[3:] == ["Short"]
+
+
+def test_a_stream_that_is_closed_ends_for_them_as_a_call_that_was_withdrawn(pair: Pair) -> None:
+    server, caller = pair
+    server.register("numbers", numbers)
+    seen = Seen()
+    caller.intercept_calls(seen)
+    with caller.stream("server", "numbers", {"count": 3}) as stream:
+        next(stream)
+    assert seen.notes[1:] == ["CallWithdrawnError"]
+
+
+def test_one_of_them_may_change_a_stream_end_it_and_turn_its_error(pair: Pair) -> None:
+    server, caller = pair
+    server.register("numbers", numbers)
+
+    @caller.intercept_calls
+    def change(request: speed.CallRequest) -> Around:
+        if request.arguments["count"] > 9:
+            raise ValueError("too many")
+        if request.arguments["count"] > 7:
+            return "answered here"
+        try:
+            yield request._replace(arguments={"count": request.arguments["count"] + 1})
+        except speed.ApplicationError:
+            return "three are enough"
+
+    assert list(caller.stream("server", "numbers", {"count": 2})) == [0, 1, 2]
+    stream = caller.stream("server", "numbers", {"count": 3})
+    assert list(stream) == [0, 1, 2, 3]
+    assert (stream.result, list(stream)) == ("three are enough", [])
+    with pytest.raises(ValueError, match="too many"):
+        caller.stream("server", "numbers", {"count": 10})
+    with pytest.raises(speed.ConfigurationError, match="answers a stream itself"):
+        caller.stream("server", "numbers", {"count": 8})
+
+
+def test_a_stream_that_cannot_begin_ends_for_them_too(pair: Pair) -> None:
+    _, caller = pair
+    seen = Seen()
+    caller.intercept_calls(seen)
+    with pytest.raises(speed.UnknownNodeError):
+        caller.stream("nobody", "numbers", {"count": 1})
+    assert seen.notes[1:] == ["UnknownNodeError"]
+
+
+def test_an_awaited_stream_passes_them(pair: Pair) -> None:
+    server, caller = pair
+    server.register("numbers", numbers)
+    seen = Seen()
+    caller.intercept_calls(seen)
+
+    async def read() -> list[int]:
+        return [one async for one in caller.aio.stream("server", "numbers", {"count": 2})]
+
+    assert asyncio.run(read()) == [0, 1]
+    assert seen.notes == [("numbers", {"count": 2}), None]

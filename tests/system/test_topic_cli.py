@@ -97,3 +97,43 @@ def test_following_shows_what_is_published_later(site: TopicSite) -> None:
             tail.kill()
             tail.wait()
             tail.stdout.close()
+
+
+def test_an_overview_shows_all_subscriptions_the_worst_first(site: TopicSite) -> None:
+    for topic in ("calm", "stuck", "unread"):
+        speed(site, "create", topic)
+        speed(site, "publish", topic, "1", "2")
+    assert speed(site, "consume", "calm", "all", "-n", "2").count("\n") == 2
+    assert speed(site, "consume", "stuck", "some", "-n", "1").count("\n") == 1
+    rows = json.loads(speed(site, "overview", "calm", "stuck", "unread", "--json"))
+    shown = [(row["topic"], row["subscription"], row["state"], row["backlog"]) for row in rows]
+    assert shown == [
+        ("stuck", "some", "nobody consumes", 1),
+        ("calm", "all", "", 0),
+        ("unread", "", "no subscription", 0),
+    ]
+    assert {"stuck", "calm", "unread"} <= {row["topic"] for row in json.loads(speed(site, "overview", "--json"))}
+    assert "stuck some" in speed(site, "overview")
+
+
+@pytest.mark.parametrize(("topic", "status", "text"), [("nowhere", 7, "UNKNOWN_TOPIC"), ("secret", 5, "DENIED")])
+def test_an_overview_of_what_is_not_there_or_not_granted_says_so(
+    site: TopicSite, topic: str, status: int, text: str
+) -> None:
+    assert text in speed(site, "overview", topic, status=status)
+
+
+def test_who_may_not_do_something_with_a_topic_is_told_whose_grant_is_missing(site: TopicSite) -> None:
+    assert "must grant this command's name" in speed(site, "publish", "secret", "x", status=5)
+
+
+def test_top_shows_the_subscriptions_in_which_something_waits(site: TopicSite) -> None:
+    speed(site, "create", "piled")
+    speed(site, "publish", "piled", "1", "2", "3")
+    speed(site, "consume", "piled", "late", "-n", "1")
+    words = ["top", "--once", "--interval", "0.5", "--root", str(site.root), "--key", str(site.key), "--as", "test"]
+    done = subprocess.run(
+        [sys.executable, "-m", "speed.cli", *words], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "piled late: 2 messages wait" in done.stdout
+    assert "nobody consumes" in done.stdout

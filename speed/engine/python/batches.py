@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +22,7 @@ from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.services import failure_text
 from speed.engine.message import BatchHandler, Message
-from speed.engine.python.context import Context
+from speed.engine.python.context import Context, Stats
 from speed.engine.python.lanes import Lane
 from speed.engine.threads import ProgramsCode
 from speed.engine.workers import WorkerPool
@@ -56,6 +57,7 @@ class Arrival:
         "_opener",
         "_report",
         "_run",
+        "arrived",
         "deliveries",
         "failures",
         "is_event",
@@ -87,6 +89,7 @@ class Arrival:
         self.priority = DEFAULT_PRIORITY if message is None else message.metadata.priority
         self._answers = [answer] if answer is not None and wants_ack else []
         self._report = None if answer is None or wants_ack else answer[1]
+        self.arrived = monotonic()
         self.deliveries = 0
         self.failures = 0
         self.letter: int | None = None
@@ -155,6 +158,25 @@ class Arrival:
             self.message.done()
         else:
             self.lane.finish((self.token,))
+
+
+# How long handlers take (S-14).
+
+MESSAGES, BATCHES = "(messages)", "(batches)"
+"""Handlers that no pattern of events has: no topic is called so."""
+
+
+@contextmanager
+def handled(stats: Stats, handler: str, arrival: Arrival) -> Iterator[None]:
+    """Count one attempt of a handler, which fails if it raises; ``arrival`` waited since it came."""
+    began = monotonic()
+    queued = None if arrival.failures else began - arrival.arrived
+    failed = True
+    try:
+        yield
+        failed = False
+    finally:
+        stats.handled(handler, monotonic() - began, queued, failed=failed)
 
 
 # What is looked at before a message is handed to the program, wherever it waited (M-7, M-34).
@@ -341,7 +363,7 @@ class Batches:
         attempt = 1
         while not self._is_over:
             try:
-                with ProgramsCode():
+                with handled(self._context.stats, BATCHES, batch[0]), ProgramsCode():
                     refused = self._handler(messages) or {}
             except AwayError as error:
                 self._context.stats.count(counters.BATCHES_FAILED)

@@ -236,7 +236,8 @@ class Calls:
         """Send a HEARTBEAT or DISCOVERY question, and wait for its reply."""
         self._context.check_open()
         waiter = Waiter()
-        self.begin_to_ask(target, type_, body, monotonic() + timeout_seconds, waiter.complete)
+        looking = spc.is_look(type_, body)
+        self.begin_to_ask(target, type_, body, monotonic() + timeout_seconds, waiter.complete, looking=looking)
         return waiter.result()
 
     def begin_to_ask(
@@ -248,9 +249,13 @@ class Calls:
         completion: Completion,
         *,
         urgent: bool = False,
+        looking: bool = False,
     ) -> None:
-        """Send such a question; ``urgent`` waits for no room. ``completion`` runs once, unless this raises."""
-        link = self._links.granted(target, 0.0 if urgent else deadline)
+        """Send such a question; ``urgent`` waits for no room, ``looking`` takes the right of an observer.
+
+        ``completion`` runs once, unless this raises.
+        """
+        link = self._links.granted(target, 0.0 if urgent else deadline, looking=looking)
         request_id = self._next_id()
         self._track(request_id, deadline, target, completion)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic, time
 from typing import Any
@@ -27,11 +28,21 @@ from speed.errors import (
     fresh,
 )
 from speed.fs.bell import Bell
-from speed.fs.keyfile import KeySource, KnownIdentities, read_identity, statement_of
+from speed.fs.keyfile import IdentitySource, KeySource, KnownIdentities, statement_of
 from speed.fs.registration import Registration
 from speed.fs.registry import Registry
 from speed.wire.entry import Entry
-from speed.wire.identities import REVOKED, Bond, Card, Evidence, KnownIdentity, judge, make_card, read_card
+from speed.wire.identities import (
+    REVOKED,
+    Bond,
+    Card,
+    Evidence,
+    KnownIdentity,
+    NodeIdentity,
+    judge,
+    make_card,
+    read_card,
+)
 from speed.wire.limits import MAX_DELIVERIES
 from speed.wire.names import node_id
 from speed.wire.seal import Keyring
@@ -48,6 +59,9 @@ class ServiceStats:
     last_error: str = ""
     processing_seconds: float = 0.0
     timed_out: int = 0
+    timed_out_queued: int = 0
+    withdrawn: int = 0
+    refused: int = 0
     queue_times: list[int] = field(default_factory=lambda: [0] * TIMES)
     run_times: list[int] = field(default_factory=lambda: [0] * TIMES)
 
@@ -60,8 +74,49 @@ class ServiceStats:
             "processingSeconds": self.processing_seconds,
             "averageSeconds": average,
             "numTimedOut": self.timed_out,
+            "numTimedOutQueued": self.timed_out_queued,
+            "numWithdrawn": self.withdrawn,
+            "numRefused": self.refused,
             "queueTimes": list(self.queue_times),
             "runTimes": list(self.run_times),
+        }
+
+
+@dataclass(slots=True)
+class HandlerStats:
+    """What one handler of messages did; times in seconds."""
+
+    handled: int = 0
+    errors: int = 0
+    processing_seconds: float = 0.0
+    queue_times: list[int] = field(default_factory=lambda: [0] * TIMES)
+    run_times: list[int] = field(default_factory=lambda: [0] * TIMES)
+
+    def as_map(self) -> dict[str, Any]:
+        return {
+            "numHandled": self.handled,
+            "numErrors": self.errors,
+            "processingSeconds": self.processing_seconds,
+            "queueTimes": list(self.queue_times),
+            "runTimes": list(self.run_times),
+        }
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What was exchanged with one other node: envelopes, and bytes of their payloads."""
+
+    received: int = 0
+    received_bytes: int = 0
+    sent: int = 0
+    sent_bytes: int = 0
+
+    def as_map(self) -> dict[str, Any]:
+        return {
+            "received": self.received,
+            "receivedBytes": self.received_bytes,
+            "sent": self.sent,
+            "sentBytes": self.sent_bytes,
         }
 
 
@@ -74,6 +129,8 @@ class Stats:
         self._services: dict[str, ServiceStats] = {}
         self._refused_senders: dict[str, int] = {}
         self._refused_by: dict[str, int] = {}
+        self._handlers: dict[str, HandlerStats] = {}
+        self._peers: dict[str, Traffic] = {}
 
     def count(self, name: str, amount: int = 1) -> None:
         with self.lock:
@@ -92,10 +149,53 @@ class Stats:
                 stats.errors += 1
                 stats.last_error = error
 
-    def timed_out(self, service: str) -> None:
+    def timed_out(self, service: str, *, queued: bool) -> None:
         """Record that the deadline of a request for a service that is registered passed, before it began or later."""
         with self.lock:
-            self._of(service).timed_out += 1
+            stats = self._of(service)
+            stats.timed_out += 1
+            stats.timed_out_queued += queued
+
+    def withdrawn(self, service: str) -> None:
+        """Record that a request for a service that is registered was withdrawn."""
+        with self.lock:
+            self._of(service).withdrawn += 1
+
+    def refused(self, service: str) -> None:
+        """Record that a service does not allow who called it."""
+        with self.lock:
+            self._of(service).refused += 1
+
+    def handled(self, handler: str, seconds: float, queued_seconds: float | None, *, failed: bool) -> None:
+        """Record one attempt of a handler; ``queued_seconds`` is how long the first one had waited."""
+        ran = time_place(seconds)
+        with self.lock:
+            name = _among_few(self._handlers, handler)
+            stats = self._handlers.get(name) or self._handlers.setdefault(name, HandlerStats())
+            stats.handled += 1
+            stats.errors += failed
+            stats.processing_seconds += seconds
+            stats.run_times[ran] += 1
+            if queued_seconds is not None:
+                stats.queue_times[time_place(queued_seconds)] += 1
+
+    def received(self, peer: str, size: int) -> None:
+        """Record an envelope of a node that may write here, with a payload of so many bytes."""
+        with self.lock:
+            traffic = self._traffic(peer)
+            traffic.received += 1
+            traffic.received_bytes += size
+
+    def sent(self, peer: str, envelopes: int, size: int) -> None:
+        """Record envelopes that were written, with so many bytes of payload in all."""
+        with self.lock:
+            traffic = self._traffic(peer)
+            traffic.sent += envelopes
+            traffic.sent_bytes += size
+
+    def _traffic(self, peer: str) -> Traffic:
+        name = _among_few(self._peers, peer)
+        return self._peers.get(name) or self._peers.setdefault(name, Traffic())
 
     def _of(self, service: str) -> ServiceStats:
         return self._services.get(service) or self._services.setdefault(service, ServiceStats())
@@ -121,6 +221,8 @@ class Stats:
                 "refusedSenders": dict(sorted(self._refused_senders.items())),
                 "refusedBy": dict(sorted(self._refused_by.items())),
                 "services": {name: stats.as_map() for name, stats in sorted(self._services.items())},
+                "handlers": {name: stats.as_map() for name, stats in sorted(self._handlers.items())},
+                "peers": {name: traffic.as_map() for name, traffic in sorted(self._peers.items())},
             }
 
 
@@ -129,8 +231,12 @@ OTHER_PEERS = "*"
 """What is counted of peers beyond so many: they choose their names."""
 
 
+def _among_few(known: Mapping[str, object], name: str) -> str:
+    return name if name in known or len(known) < MAX_PEERS else OTHER_PEERS
+
+
 def _count_of_few(counts: dict[str, int], peer: str) -> None:
-    name = peer if peer in counts or len(counts) < MAX_PEERS else OTHER_PEERS
+    name = _among_few(counts, peer)
     counts[name] = counts.get(name, 0) + 1
 
 
@@ -215,7 +321,7 @@ class Peers:
     """The own identity, and verdicts on those of others. Thread-safe. KeyFileError."""
 
     def __init__(self, root: str, path: str, policy: AccessPolicy) -> None:
-        self.identity = read_identity(path)
+        self.source = IdentitySource(path)
         self.fingerprint = self.identity.fingerprint
         self._root, self._policy = root, policy
         self._known = KnownIdentities(path)
@@ -223,6 +329,11 @@ class Peers:
         self._bonds: dict[str, tuple[str, Bond]] = {}
         self._warned: set[str] = set()
         self._lock = threads.lock("peers")
+
+    @property
+    def identity(self) -> NodeIdentity:
+        """The own one, as it is now."""
+        return self.source.now
 
     def card(self, name: str) -> str:
         """The own card as entries have it."""
@@ -236,7 +347,7 @@ class Peers:
             self.check(name, "")
             return None
         made = self._bonds.get(name)
-        if made is None or made[0] != card:
+        if made is None or made[0] != card or made[1].own is not self.identity:
             made = self._bonds[name] = (card, self._bond(name, card))
         self.check(name, made[1].to.fingerprint)
         return made[1]
@@ -341,6 +452,18 @@ class Context:
     stats: Stats = field(default_factory=Stats)
     limiter: LogLimiter = field(default_factory=LogLimiter)
     shutdown: Shutdown = field(default_factory=Shutdown)
+    lock: threading.Lock = field(default_factory=lambda: threads.lock("node"))
+    """Changes of grants and services, and what is published of them."""
+
+    def publish_grants(self) -> None:
+        """Have the entry say who may write here, and who may look; the caller holds ``lock``."""
+        policy = self.policy
+        self.registration.update(
+            allow=policy.allowed(),
+            deny=policy.denied(),
+            identities=policy.identities(),
+            observers=policy.observers(),
+        )
 
     @property
     def keyring(self) -> Keyring:

@@ -17,7 +17,7 @@ from speed.core.log import logger
 from speed.core.scheduler import Work
 from speed.core.services import failure_line
 from speed.engine.message import BatchHandler, Message
-from speed.engine.python.batches import ENDED, Arrival, Batches, may_be_handed
+from speed.engine.python.batches import ENDED, MESSAGES, Arrival, Batches, handled, may_be_handed
 from speed.engine.python.context import Context
 from speed.engine.threads import ProgramsCode
 from speed.engine.tracing import continued
@@ -364,11 +364,13 @@ class Delivery:
     def _call_handlers(self, arrival: Arrival, message: Message) -> None:
         if not arrival.is_event:
             if self._handler is not None:
-                self._handler(message)
+                with handled(self._context.stats, MESSAGES, arrival):
+                    self._handler(message)
             return
         topic = message.topic
-        for handler in [handler for pattern, handler in self._subscriptions if matches(pattern, topic)]:
-            handler(message)
+        for pattern, handler in [one for one in self._subscriptions if matches(one[0], topic)]:
+            with handled(self._context.stats, pattern, arrival):
+                handler(message)
 
     # --- what fails ---
 

@@ -6,6 +6,8 @@ here when they are refused; all other types are done when they are read.
 
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -91,7 +93,8 @@ class Introspection:
         return {"services": self._services.descriptions(asker, MAX_DISCOVERY_BYTES - _ROOM_BYTES)}
 
     def _stats(self, asker: str) -> dict[str, Any]:
-        visible = set(self._services.names(asker))
+        looks = self._context.policy.observes(asker)
+        visible = set(self._services.names(None if looks else asker))
         snapshot = self._context.stats.snapshot()
         snapshot["services"] = {name: row for name, row in snapshot["services"].items() if name in visible}
         snapshot["counters"] |= self.lane_counts()
@@ -102,8 +105,19 @@ class Introspection:
             "pendingCalls": len(self._context.pending),
             "lanes": len(self.senders()),
             **self._pool.load(),
+            **_open_files(),
             **snapshot,
         }
+
+
+def _open_files() -> dict[str, int]:
+    """Descriptors of this process, and how many it may have; nothing where the system does not tell."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        found = {"openFiles": len(os.listdir("/proc/self/fd")) - 1}  # without that of the listing
+    except OSError:
+        return {}
+    return found if most == resource.RLIM_INFINITY else {**found, "maxOpenFiles": most}
 
 
 log = logger("speed.protocol")
@@ -159,17 +173,30 @@ class Dispatch:
         header = received.header
         if self._context.peers is not None and not self._is_known(self._context.peers, lane, received):
             return
-        if not header.flags & FLAG_REPLY and not self._context.policy.allows(lane.source):
+        policy = self._context.policy
+        if not header.flags & FLAG_REPLY and not policy.allows(lane.source) and not self._is_look(lane, received):
             self._unauthorised(lane, received)
-        elif header.flags & FLAG_SEGMENT:
+            return
+        if not header.flags & FLAG_REPLY or self._links.known(lane.source):
+            self._context.stats.received(lane.source, len(received.payload))
+        if header.flags & FLAG_SEGMENT:
             self.segments().accept(lane, received)
         else:
             self._table[header.type](lane, received)
 
+    def _is_look(self, lane: Lane, received: OpenedEnvelope) -> bool:
+        """Whether it is what an observer may write without a grant: a ping, or a question for figures (A-7)."""
+        header = received.header
+        if not self._context.policy.observes(lane.source) or header.flags & FLAG_SEGMENT:
+            return False
+        is_question = header.type == EnvelopeType.DISCOVERY
+        return spc.is_look(header.type, spc.decode(received.payload) if is_question else {})
+
     def _is_known(self, peers: Peers, lane: Lane, received: OpenedEnvelope) -> bool:
         """Whether it comes of the identity that its sender is to have, or is discarded; answers too (I-7)."""
         source = lane.source
-        if not self._context.policy.allows(source) and not self._links.known(source):
+        policy = self._context.policy
+        if not policy.allows(source) and not policy.observes(source) and not self._links.known(source):
             return True  # it has no grant, which is told; nothing is remembered of it
         verdict = peers.verdict(source, lane.fingerprint(received.header.key_id))
         if verdict == "accepted":

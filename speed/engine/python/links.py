@@ -10,12 +10,13 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from speed.core import counters, texts
-from speed.core.access import granted
+from speed.core.access import granted, observed
 from speed.core.lane import Awake, Token
 from speed.core.log import logger
 from speed.engine import threads
@@ -25,6 +26,7 @@ from speed.engine.python.outgoing import OutgoingLink
 from speed.engine.workers import place_given_up
 from speed.errors import (
     AccessDeniedError,
+    IdentityError,
     InboxFullError,
     NodeClosedError,
     NodeLeftError,
@@ -68,11 +70,14 @@ class Links:
     def on_open(self, opened: Callable[[OutgoingLink], None]) -> None:
         self._opened = opened
 
-    def granted(self, target: str, until: float = 0.0, *, starting: bool = False) -> OutgoingLink:
+    def granted(
+        self, target: str, until: float = 0.0, *, starting: bool = False, looking: bool = False
+    ) -> OutgoingLink:
         """The link to a live node that allows this one (A-3); nothing is written before this returns.
 
         One that is starting and does not allow it yet is waited for ``until`` (monotonic seconds). With ``starting``
-        the link to one that is starting is returned at once: ``link.entry`` says so.
+        the link to one that is starting is returned at once: ``link.entry`` says so. With ``looking`` it is for what an
+        observer may write too (A-7).
         Raises UnknownNodeError, NodeStartingError or AccessDeniedError.
         """
         now = monotonic()
@@ -85,15 +90,16 @@ class Links:
             raise UnknownNodeError(self._context.registry.absence(target))
         if entry.status == "leaving":
             raise NodeLeftError(texts.leaving(target))
-        if entry.status == "starting" and not starting and not self._is_granted(entry):
+        by_grant = not (looking and observed(entry, self._context.name))
+        if entry.status == "starting" and by_grant and not starting and not self._is_granted(entry):
             entry = self._started(entry, until)
         is_starting = starting and entry.status == "starting"
-        if not is_starting:
+        if by_grant and not is_starting:
             self._check_grant(entry)
         link = self.open(target, entry.generation)
         link.features, link.entry = entry.features, entry
         self._bind(link, entry)
-        if entry.status == "online":
+        if entry.status == "online" and by_grant:
             self._fresh[target] = (now + FRESH_SECONDS, link)
         return link
 
@@ -126,6 +132,12 @@ class Links:
             if bond != link.bond:
                 link.bond = bond
                 link.renew()
+
+    def _look_at_card(self, link: OutgoingLink, entry: Entry) -> None:
+        """For links that only answer: nobody looks at the entry of their target before."""
+        if entry.generation == link.generation:
+            with suppress(IdentityError):  # who may not have it is refused elsewhere
+                self._bind(link, entry)
 
     def _check_grant(self, entry: Entry) -> None:
         if not self._is_granted(entry):
@@ -218,13 +230,15 @@ class Links:
             link.renew()
 
     def close_gone_links(self) -> None:
-        """Close the files of links to nodes that are gone.
+        """Heed cards that were renewed, and close the files of links to nodes that are gone.
 
         A link that was only ever for one life of an ephemeral target is forgotten, once the cursors of that life are
         gone with its directory: should the name come back, another key begins with it, and a sequence that begins anew.
         """
         for link in self.opened():
-            if self._context.registry.live(link.target) is not None:
+            entry = self._context.registry.live(link.target)
+            if entry is not None:
+                self._look_at_card(link, entry)
                 continue
             with self.lock:
                 self._awake.rest(link.target)

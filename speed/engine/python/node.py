@@ -44,7 +44,7 @@ from speed.fs.inbox import Inbox
 from speed.fs.keyfile import KeySource, default_key, default_root
 from speed.fs.registration import Won, register
 from speed.fs.registry import Registry
-from speed.fs.root import Filesystem, check_root, filesystem_of, prepare_root
+from speed.fs.root import Filesystem, check_root, filesystem_of, observers_of, prepare_root
 from speed.fs.sweep import sweep
 from speed.wire import lazily, names, spc
 from speed.wire.entry import Entry
@@ -324,6 +324,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     peers = None if options.identity is None else Peers(root, os.path.abspath(os.fspath(options.identity)), policy)
     _check_grants(policy, peers)
     prepare_root(root)
+    _let_look(policy, root)
     filesystem = filesystem_of(root)
     registry = Registry(root, keys.keyring, late_ms=int(filesystem.late_seconds * 1000), is_prepared=True)
     check_not_copied = partial(_check_not_copied, registry, options.name, peers)
@@ -343,6 +344,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
             starting=options.starting,
             identity="" if peers is None else peers.card(options.name),
             identities=policy.identities(),
+            observers=policy.observers(),
             before_publish=lambda won: prepared.append(
                 _prepare(root, options, won, keys.keyring, polling, filesystem, peers)
             ),
@@ -385,6 +387,14 @@ def _check_grants(policy: AccessPolicy, peers: Peers | None) -> None:
         raise ConfigurationError("a grant with a fingerprint needs a node with an identity: give it `identity=FILE`")
 
 
+def _let_look(policy: AccessPolicy, root: str) -> None:
+    """Observers are those of the root's owner (A-7); a file that does not count names none."""
+    try:
+        policy.observe(observers_of(root))
+    except ConfigurationError as error:
+        log.warning("%s", error)
+
+
 def _check_not_copied(registry: Registry, name: str, peers: Peers | None) -> None:
     """IdentityCopiedError where another node lives with this identity (I-7)."""
     if peers is None:
@@ -413,7 +423,7 @@ def _prepare(
         ephemeral=options.ephemeral,
         is_remote=filesystem.is_remote,
         late_seconds=filesystem.late_seconds,
-        identity=None if peers is None else peers.identity,
+        identity=None if peers is None else lambda: peers.identity,
     )
     inbox.prepare()
     if won.former:
@@ -445,9 +455,9 @@ class PythonEngine:
     kind = "python"
 
     def __init__(self, options: Options) -> None:
-        self._lock = threads.lock("node")
         parts = self._parts = start(options)
         self._context = parts.context
+        self._lock = parts.context.lock
         self.name, self.root = options.name, parts.context.root
         # What one part does by itself is asked of that part.
         self.call, self.submit, self.tell = parts.calls.call, parts.calls.submit, parts.calls.tell
@@ -475,7 +485,7 @@ class PythonEngine:
             policy.allow(*patterns)
             try:
                 _check_grants(policy, self._context.peers)
-                self._publish_grants()
+                self._context.publish_grants()
             except BaseException:
                 undo()  # no grant is in force that nobody can see
                 raise
@@ -486,12 +496,7 @@ class PythonEngine:
         policy = self._context.policy
         with self._lock:
             policy.deny(*patterns)
-            self._publish_grants()
-
-    def _publish_grants(self) -> None:
-        policy = self._context.policy
-        grants = {"allow": policy.allowed(), "deny": policy.denied(), "identities": policy.identities()}
-        self._context.registration.update(**grants)
+            self._context.publish_grants()
 
     def allowed(self) -> tuple[str, ...]:
         return (*self._context.policy.allowed(), *self._context.policy.identities())

@@ -261,7 +261,7 @@ class OutgoingLink:
     ) -> int:
         if self.splitter is not None and type_ in SEGMENTED_TYPES and not flags & FLAG_SEGMENT:
             return self._append_cut(self.splitter, type_, flags, payloads, deadline, urgent, track)
-        total = sum(map(len, payloads))
+        size = total = sum(map(len, payloads))
         if total > MAX_PAYLOAD_BYTES:
             self._check_sizes(payloads)
         takes_slots = total >= SLOTTED_BYTES and type_ in SEGMENTED_TYPES and self._takes_slots
@@ -288,6 +288,7 @@ class OutgoingLink:
                 self._write_mixed(type_, flags, payloads)
             else:
                 self._write(type_, flags, payloads)
+        context.stats.sent(self.target, len(payloads), size)
         try:
             context.registration.check_held_still()
             if self._flushes is not None:

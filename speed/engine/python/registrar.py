@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -13,9 +14,17 @@ from speed.core.log import logger
 from speed.engine import threads
 from speed.engine.python.context import Context
 from speed.engine.threads import ProgramsCode
-from speed.errors import LeaseLostError, RegistrationError, SpeedError, StorageError
+from speed.errors import (
+    ConfigurationError,
+    KeyFileError,
+    LeaseLostError,
+    RegistrationError,
+    SpeedError,
+    StorageError,
+)
 from speed.fs.claim import seal_anew
 from speed.fs.registry import RegistryWatch
+from speed.fs.root import observers_of
 from speed.fs.sweep import Leftovers, sweep, written_within
 from speed.wire.entry import Entry
 from speed.wire.names import claims_dir
@@ -137,8 +146,12 @@ class Registrar:
         self._join_handlers: tuple[Callable[[Entry], object], ...] = ()
         self._leave_handlers: tuple[Callable[[Entry], object], ...] = ()
         self._lost_handlers: tuple[Callable[[SpeedError], object], ...] = ()
-        self._refused = ""
-        """What was said last of the key file."""
+        self._refused: dict[str, str] = {}
+        """What was said last of each file of keys."""
+        self._shown = None if context.peers is None else context.peers.identity
+        """The identity that the entry tells of."""
+        self._observers_refused = ""
+        """What was said last of the observers."""
         self._watch: RegistryWatch | None = None
         self._watch_lock = threads.lock("watch")
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-registry", daemon=True)
@@ -227,6 +240,8 @@ class Registrar:
     def _renew(self) -> bool:
         """One heartbeat; False once the name is lost. A failed write is tried again until the lease ends."""
         self._look_at_keys()
+        self._look_at_observers()
+        self._guarded("looking at the identity file", self._look_at_identity)
         registration = self._context.registration
         restored = registration.claims_restored
         try:
@@ -245,14 +260,41 @@ class Registrar:
 
     def _look_at_keys(self) -> None:
         """Take keys that changed; what is wrong with their file is said once, and again after it was mended (W-20)."""
-        error = self._context.keys.look()
-        if error is None:
-            self._refused = ""
+        self._tell_refused("key", self._context.keys.look())
+
+    def _look_at_identity(self) -> None:
+        """Likewise exchange keys that were renewed: others seal for what the entry says."""
+        peers = self._context.peers
+        if peers is None:
             return
-        self._context.stats.count(counters.KEY_FILES_REFUSED)
-        if str(error) != self._refused:
-            self._refused = str(error)
-            log.warning("%s goes on with the keys that it has: %s", self._context.name, error)
+        self._tell_refused("identity", peers.source.look())
+        now = peers.identity
+        if now is not self._shown:
+            self._context.registration.update(identity=peers.card(self._context.name))
+            self._shown = now
+
+    def _tell_refused(self, file: str, error: KeyFileError | None) -> None:
+        if error is not None:
+            self._context.stats.count(counters.KEY_FILES_REFUSED)
+        wrong = "" if error is None else str(error)
+        if wrong and wrong != self._refused.get(file):
+            log.warning("%s goes on with the keys that it has: %s", self._context.name, wrong)
+        self._refused[file] = wrong
+
+    def _look_at_observers(self) -> None:
+        """Take observers that changed (A-7); a file that does not count names none, which is said once."""
+        context, refused, found = self._context, "", tuple[str, ...]()
+        try:
+            found = observers_of(context.root)
+        except ConfigurationError as error:
+            refused = str(error)
+            if refused != self._observers_refused:
+                log.warning("%s", error)
+        self._observers_refused = refused
+        if found != context.registration.entry.observers:
+            with context.lock, contextlib.suppress(OSError, SpeedError):  # the heartbeat that follows says it
+                context.policy.observe(found)
+                context.publish_grants()
 
     def _check_others(self) -> None:
         for target in self._context.pending.targets():

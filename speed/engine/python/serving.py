@@ -312,6 +312,7 @@ class Serving:
                 self._context.stats.count(counters.REQUESTS_FOR_NO_SERVICE)
             elif found.error_code == "ACCESS_DENIED":
                 self._context.stats.refused_sender(call.source)
+                self._context.stats.refused(call.head.service)
             return partial(self._end, call, found)
         if (call.unsure or call.head.repeated) and not found.idempotent:
             self._context.stats.count(counters.REQUESTS_IN_DOUBT)
@@ -465,6 +466,8 @@ class Serving:
             if work is None:
                 continue
             self._context.stats.count(counters.REQUESTS_WITHDRAWN)
+            if work.item.call.head.service in self.services:
+                self._context.stats.withdrawn(work.item.call.head.service)
             if work.state is WorkState.ENDED:
                 self._forget(work.item.call)
                 self._withdrawn.append(work.item.call)
@@ -535,7 +538,7 @@ class Serving:
             return
         self._context.stats.count(TIMED_OUT[phase])
         if call.head.service in self.services:  # others choose the rest, and how many there are
-            self._context.stats.timed_out(call.head.service)
+            self._context.stats.timed_out(call.head.service, queued=phase == "queued")
         call.finish()
         text = f"the deadline of {call.head.service!r} passed while {phase}: allow it more time"
         reply = spc.encode_error(call.head.request_id, "TIMEOUT", text, {"phase": phase})

@@ -140,7 +140,8 @@ class ClusterTopics:
         """Make these topics, now or when the cluster is there; look after all from now on."""
         self._wanted = list(wanted)
         self._look_now()
-        self._thread.start()
+        if self._thread.ident is None:
+            self._thread.start()
 
     def remove(self, name: str) -> None:
         """Remove a topic with everything in it. Raises SubscriptionError UNKNOWN_TOPIC, StorageError."""

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.daemon.control import ask
+from speed.observe.speedd import ask
 from tests.system.daemon.speedds import HEAD, ONE, PATIENCE, Speedd
 
 pytestmark = pytest.mark.system

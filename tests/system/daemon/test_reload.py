@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import resource
+import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import speed
-from tests.system.daemon.speedds import HEAD, ONE, Speedd
+from speed.observe.speedd import ask
+from tests.system.daemon.speedds import HEAD, ONE, PATIENCE, Speedd
 
 pytestmark = pytest.mark.system
 
@@ -118,3 +121,109 @@ def test_grants_that_cannot_be_published_leave_the_old_ones_in_force(
     speedd.reload()
     speedd.until("reloaded")
     assert speedd.stop() == 0
+
+
+TOPICS = '[topics]\npublish = ["test"]\nconsume = ["test"]\nmanage = ["test"]\n'
+
+
+def reloaded(speedd: Speedd, config: str, head: str = HEAD) -> None:
+    speedd.file.write_text(head + config)
+    speedd.reload()
+    speedd.until("reloaded")
+
+
+def test_a_reload_makes_topics_and_those_that_are_not_named_any_more_stay(
+    start: Callable[..., Speedd], client: speed.Node
+) -> None:
+    speedd = start(TOPICS)
+    speedd.until("ready")
+    reloaded(speedd, TOPICS + '[[topic]]\nname = "orders"\n')
+    client.wait_for("speedd.topics", timeout=PATIENCE)
+    client.topic("orders").publish(1)
+    reloaded(speedd, TOPICS)
+    assert client.topic("orders").describe()["end"] == 1
+
+
+def test_a_reload_changes_how_much_a_topic_keeps(start: Callable[..., Speedd], client: speed.Node) -> None:
+    orders = '[[topic]]\nname = "orders"\nmax_bytes = 1048576\nbacklog = '
+    speedd = start(TOPICS + orders + '"drop-oldest"\n')
+    speedd.until("ready")
+    client.wait_for("speedd.topics", timeout=PATIENCE)
+    topic = client.topic("orders")
+    with topic.consumer("billing"):
+        pass  # whose backlog nobody reads
+    for _ in range(3):
+        topic.publish(bytes(600_000))
+    reloaded(speedd, TOPICS + orders + '"refuse"\n')
+    with pytest.raises(speed.SpeedError, match="still needs its oldest"):
+        for _ in range(3):
+            topic.publish(bytes(600_000))
+
+
+def test_a_reload_opens_and_closes_the_gateway(start: Callable[..., Speedd]) -> None:
+    speedd = start(TOPICS)
+    speedd.until("ready")
+    reloaded(speedd, TOPICS + '[gateway]\nname = "test"\nport = 0\n')
+    port = speedd.seen("gateway")["port"]
+    with socket.create_connection(("127.0.0.1", port), PATIENCE):
+        pass
+    reloaded(speedd, TOPICS)
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), PATIENCE):
+        pass
+
+
+def test_a_gateway_that_cannot_listen_leaves_the_old_one_open(start: Callable[..., Speedd]) -> None:
+    gateway = TOPICS + '[gateway]\nname = "test"\nport = '
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        speedd = start(f"{gateway}0\n")
+        speedd.until("ready")
+        speedd.file.write_text(HEAD + f"{gateway}{other.getsockname()[1]}\n")
+        speedd.reload()
+        assert "cannot listen" in speedd.until("reload_refused")["reason"]
+        with socket.create_connection(("127.0.0.1", speedd.seen("gateway")["port"]), PATIENCE):
+            pass
+
+
+def test_a_reload_begins_and_ends_inboxes_of_the_journal(start: Callable[..., Speedd], client: speed.Node) -> None:
+    journal = '[journal]\ncalls = true\nallow = ["test"]\n'
+    speedd = start(journal)
+    speedd.until("ready")
+    reloaded(speedd, journal + 'inboxes = ["post"]\nmax_bytes = 2000000\n')
+    client.wait_for("post", timeout=PATIENCE)
+    client.send("post", {"letter": 1}, timeout=PATIENCE)
+    reloaded(speedd, journal)
+    deadline = time.monotonic() + PATIENCE
+    while any(entry.name == "post" for entry in client.nodes()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)  # the pace of looking
+
+
+def test_a_reload_moves_the_log(start: Callable[..., Speedd], directory: Path) -> None:
+    speedd = start("")
+    speedd.until("ready")
+    speedd.file.write_text(HEAD.replace('level = "debug"', 'file = "moved/speedd.log"'))
+    speedd.reload()
+    deadline = time.monotonic() + PATIENCE
+    while "reloaded" not in text_of(directory / "moved" / "speedd.log"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)  # the pace of looking
+
+
+def text_of(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
+
+
+def test_what_only_a_restart_takes_over_is_named_by_log_status_and_check(start: Callable[..., Speedd]) -> None:
+    speedd = start(ONE)
+    speedd.until("ready")
+    speedd.file.write_text(HEAD.replace("lease_seconds = 2", "lease_seconds = 3") + ONE + TOPICS)
+    assert "only by a restart: [node] lease_seconds, [topics]" in speedd.check().stdout
+    speedd.reload()
+    assert speedd.until("reload_needs_restart")["settings"] == ["[node] lease_seconds", "[topics]"]
+    found = ask(str(speedd.file.parent / "root"), {"do": "status"})
+    assert [one["what"] for one in found["troubles"]] == [
+        "changed in the file, and waiting for a restart: [node] lease_seconds, [topics]"
+    ]
+    assert found["ready"] is True
+    reloaded(speedd, ONE)
+    assert ask(str(speedd.file.parent / "root"), {"do": "status"})["troubles"] == []

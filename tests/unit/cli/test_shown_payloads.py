@@ -232,7 +232,7 @@ def test_a_schema_that_contains_itself_is_masked_at_any_depth(tmp_path: Path) ->
 
 
 def test_listen_goes_on_behind_what_it_cannot_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from speed.cli import topic
+    from speed.cli import calls
 
     first = view_of(protobuf(b"\x0a\xffgarbage", "shop.Unknown"), None, False)
     messages = iter([first, view_of("second", None, False)])
@@ -244,7 +244,7 @@ def test_listen_goes_on_behind_what_it_cannot_show(tmp_path: Path, monkeypatch: 
             self.metadata, self.topic, self.message_id = view, view.topic, view.message_id
 
     def print_all() -> None:
-        topic._print_all(lambda: Arrived(next(messages)), _Json(), 2, None)  # type: ignore[arg-type,return-value]
+        calls._print_all(lambda: Arrived(next(messages)), _Json(), 2, None)  # type: ignore[arg-type,return-value]
 
     class _Json:
         as_json = True

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.core.access import AccessPolicy, granted
-from speed.errors import InvalidNameError
+from speed.core.access import AccessPolicy, granted, may_look, parse_observers
+from speed.errors import ConfigurationError, InvalidNameError
 from speed.wire.entry import Entry
+from tests.vectors import case_name, load
+
+OBSERVERS = load("observers")
 
 
 def test_nobody_is_allowed_at_first():
@@ -180,3 +186,47 @@ def test_only_one_node_has_an_identity(pattern: str):
     """I-8."""
     with pytest.raises(InvalidNameError):
         AccessPolicy([pattern])
+
+
+@pytest.mark.parametrize("case", OBSERVERS["texts"], ids=case_name)
+def test_the_owner_of_a_root_names_observers_in_a_text(case: dict[str, Any]):
+    """A-7."""
+    text = bytes.fromhex(case["hex"])
+    if case["names"] is None:
+        with pytest.raises(ConfigurationError):
+            parse_observers(text)
+    else:
+        assert parse_observers(text) == tuple(case["names"])
+
+
+@pytest.mark.parametrize("case", OBSERVERS["askers"], ids=case_name)
+def test_an_entry_says_who_may_look(case: dict[str, Any]):
+    """A-7, A-3."""
+    lists = {field: tuple(case[field]) for field in ("allow", "deny", "identities", "observers")}
+    entry = replace(entry_of(AccessPolicy()), **lists)
+    assert may_look(entry, case["asker"], "") is case["looks"]
+    assert granted(entry, case["asker"], "") is case["writes"]
+
+
+@pytest.mark.parametrize("case", OBSERVERS["published"], ids=case_name)
+def test_a_node_decides_as_its_entry_says(case: dict[str, Any]):
+    """A-7, A-4."""
+    policy = AccessPolicy(() if case["granted_last"] else case["allow"])
+    policy.deny(*case["deny"])
+    policy.allow(*(case["allow"] if case["granted_last"] else ()))
+    policy.observe(case["observers"])
+    assert policy.denied() == tuple(case["published_deny"])
+    assert policy.observes(case["asker"]) is case["observes"]
+    assert policy.allows(case["asker"]) is case["allows"]
+
+
+def test_observers_stay_when_grants_change():
+    """A-7."""
+    policy = AccessPolicy()
+    policy.observe(("cli.*",))
+    policy.allow("web")
+    policy.deny("etl.*")
+    assert policy.observers() == ("cli.*",)
+    assert policy.observes("cli.1")
+    assert policy.publishes("cli.1")
+    assert not policy.allows("cli.1")

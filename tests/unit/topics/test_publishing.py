@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -82,6 +83,33 @@ def test_the_next_batch_is_made_while_one_is_written_and_sent_behind_it() -> Non
 def test_a_host_that_allows_nobody_yet_is_asked_again(host: Host) -> None:
     assert topic(host).publish_batch("abc") == [0, 1, 2]
     assert len(host.kept) == 3
+
+
+class Serving(Refusing):
+    """It serves, and its entry grants what it is told to."""
+
+    name = "shop"
+
+    def __init__(self, *allow: str) -> None:
+        super().__init__(*[DENIED] * 5)
+        self.calls = 0
+        self._allow = allow
+
+    def nodes(self) -> list[Any]:
+        return [SimpleNamespace(name="speedd.topics", allow=self._allow, deny=(), identities=())]
+
+    def call(self, *arguments: Any, **named: Any) -> Any:
+        self.calls += 1
+        return super().call(*arguments, **named)
+
+
+@pytest.mark.parametrize(("allow", "times"), [((), 1), (("etl",), 1), (("shop",), 2)])
+def test_a_host_that_serves_and_refuses_is_not_asked_again_and_again(allow: tuple[str, ...], times: int) -> None:
+    """Once more where it says that it allows this node: that may have been published just now."""
+    host = Serving(*allow)
+    with pytest.raises(AccessDeniedError):
+        topic(host).publish(1)
+    assert host.calls == times
 
 
 def test_a_batch_that_fails_ends_it_and_those_before_are_kept() -> None:

@@ -18,7 +18,7 @@ from tests.vectors import case_name, load
 
 VECTORS = load("entries")
 RING = Keyring(tuple(bytes.fromhex(key) for key in VECTORS["accepted_keys"]))
-LISTS = ("fabrics", "allow", "deny", "subscriptions", "features", "shared")
+LISTS = ("fabrics", "allow", "deny", "subscriptions", "features", "shared", "observers")
 
 
 def entry_of(fields: dict[str, Any]) -> Entry:

@@ -59,6 +59,9 @@ struct Retry {
   // How much of an attempt each call that succeeds earns, so that retries never multiply the load of a node that is in
   // trouble: each that fails takes one of 10 away, and below 5 nothing is tried again. Above 0 to 1; null: no such bound.
   std::optional<double> budget = 0.1;
+  // Of a family: ask a second node where the first has not answered after this time, and take whichever result comes first;
+  // the other call is withdrawn. Above 0; needs `idempotent`. It costs as much of the budget as a failure.
+  std::optional<Seconds> hedge = {};
 };
 
 struct CallOptions {
@@ -153,6 +156,7 @@ struct NodeInfo {
   std::vector<std::string> features;
   bool ephemeral = false;  // its name will not come back
   std::vector<std::string> shared = {};  // subscriptions whose events go to one node of its family each
+  std::vector<std::string> observers = {};  // who may ask for figures without a grant
 };
 
 // A participant. It is there until it is closed or destroyed.

@@ -5,6 +5,7 @@
 #include "core/counters.hpp"
 #include "fs/bell.hpp"
 #include "fs/clock.hpp"
+#include "fs/registry/observers.hpp"
 #include "speed/error.hpp"
 
 namespace speed::engine {
@@ -38,7 +39,8 @@ NodeInfo info_of(const wire::Entry& entry) {
           entry.version,
           entry.features,
           entry.ephemeral,
-          entry.shared};
+          entry.shared,
+          entry.observers};
 }
 
 Registrar::Registrar(Context& context, Workers& workers, Duration heartbeat)
@@ -134,8 +136,10 @@ void Registrar::guarded(const char* what, Part part) {
 
 // One heartbeat; false once the name is lost. A failed write is tried again until the lease ends.
 bool Registrar::renew() {
+  guarded("who may look", [&] { look_at_observers(); });
   context_.buffers.tidy();
   look_at_keys();
+  guarded("the identity file", [&] { look_at_identity(); });
   const std::uint64_t restored = context_.registration->claims_restored();
   try {
     context_.registration->heartbeat();
@@ -153,14 +157,44 @@ bool Registrar::renew() {
   return true;
 }
 
+// Takes observers that changed. A file that does not count names none, which is said once.
+void Registrar::look_at_observers() {
+  std::vector<std::string> found;
+  std::string wrong;
+  try {
+    found = fs::observers_of(context_.root);
+  } catch (const ConfigurationError& error) {
+    wrong = error.what();
+  }
+  if (wrong != std::exchange(refused_observers_, wrong) && !wrong.empty()) {
+    context_.log.always(LogLevel::warning, "speed.registry", wrong);
+  }
+  if (found == context_.registration->entry().observers) return;
+  context_.observers.replace(std::move(found));
+  context_.registration->update([&](wire::Entry& entry) {
+    entry.observers = context_.observers.names();
+    entry.deny = context_.observers.denials(context_.policy);
+  });
+}
+
 // Takes keys that changed; what is wrong with their file is said once, and again after it was mended (W-20).
-void Registrar::look_at_keys() {
-  const std::string wrong = context_.keys->look();
+void Registrar::look_at_keys() { tell_refused(context_.keys->look(), refused_); }
+
+void Registrar::tell_refused(const std::string& wrong, std::string& last) {
   if (!wrong.empty()) context_.stats.count(core::counters::key_files_refused);
-  if (wrong == refused_) return;
-  refused_ = wrong;
-  if (wrong.empty()) return;
+  if (std::exchange(last, wrong) == wrong || wrong.empty()) return;
   context_.log.always(LogLevel::warning, "speed.registry", "goes on with the keys that it has: " + wrong);
+}
+
+// Likewise exchange keys that were renewed: others seal for what the entry says.
+void Registrar::look_at_identity() {
+  if (context_.peers == nullptr) return;
+  tell_refused(context_.peers->source.look(), refused_identity_);
+  const std::uint64_t changes = context_.peers->source.changes();
+  if (changes == identity_changes_) return;
+  const std::string card = context_.peers->card(context_.name);
+  context_.registration->update([&](wire::Entry& entry) { entry.identity = card; });
+  identity_changes_ = changes;
 }
 
 void Registrar::look() {

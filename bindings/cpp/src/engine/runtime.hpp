@@ -73,6 +73,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
  private:
   explicit Runtime(std::size_t size);  // how many workers
   void prepare(const std::string& name, const NodeOptions& options);
+  void let_look();
   void claim(const NodeOptions& options);
   void begin();
   // `callbacks`: for how long those are waited for that hear of the end of a call.

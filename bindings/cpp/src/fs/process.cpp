@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@
 namespace speed::fs {
 
 namespace {
+
+constexpr std::int64_t listing_descriptors = 2;  // that listing a directory takes itself
 
 std::string first_line(const char* path) {
   std::ifstream file(path);
@@ -97,6 +100,21 @@ void name_thread(const char* name) noexcept {
 #else
   pthread_setname_np(name);
 #endif
+}
+
+std::optional<OpenFiles> open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
+  OpenFiles files;
+  if (limit.rlim_cur != RLIM_INFINITY) files.most = static_cast<std::int64_t>(limit.rlim_cur);
+  try {
+    const Fd listing = open_directory("/proc/self/fd");
+    for_each_name(listing.get(), [&](const char*) { ++files.now; });
+    files.now -= listing_descriptors;
+  } catch (const std::system_error&) {
+    return std::nullopt;
+  }
+  return files;
 }
 
 Identity own_identity() {

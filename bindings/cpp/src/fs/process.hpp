@@ -22,6 +22,13 @@ struct Identity {
 
 void name_thread(const char* name) noexcept;  // of the present one, as tools show it; 15 characters at most
 
+// Descriptors of this process, and how many it may have; 0: no limit.
+struct OpenFiles {
+  std::int64_t now = 0;
+  std::int64_t most = 0;
+};
+std::optional<OpenFiles> open_files();  // none where the system does not tell
+
 Identity own_identity();  // RegistrationError where the system does not let it see itself
 
 // Whether that very process lives; null where it cannot be seen from here, or not now.

@@ -7,6 +7,7 @@
 #include "core/least_recently_used.hpp"
 #include "core/membership.hpp"
 #include "core/node_state.hpp"
+#include "core/observers.hpp"
 #include "core/pending_calls.hpp"
 #include "core/progress.hpp"
 #include "core/request_barrier.hpp"
@@ -34,6 +35,27 @@ TEST(Access, an_exact_denial_outlives_a_granted_family_a_4) {
   EXPECT_TRUE(policy.allows("etl.2"));
 }
 
+TEST(Access, a_grant_of_an_identity_is_published_apart_and_goes_with_its_name_i_8) {
+  const std::string one = "etl.1@" + std::string(40, 'a');
+  const std::string other = "etl.1@" + std::string(40, 'b');
+  using Names = std::vector<std::string>;
+  AccessPolicy policy({"etl.1", one, "etl.10", other});
+  EXPECT_TRUE(policy.allows("etl.1"));
+  EXPECT_TRUE(policy.publishes("etl.1"));
+  EXPECT_EQ(policy.allowed(), Names{"etl.10"});
+  EXPECT_EQ(policy.identities(), (Names{one, other}));
+  EXPECT_EQ(policy.fingerprints("etl.1"), (Names{std::string(40, 'a'), std::string(40, 'b')}));
+  EXPECT_EQ(policy.fingerprints("etl.10"), Names{});
+  policy.deny({"etl.*"});
+  EXPECT_EQ(policy.identities(), Names{});
+  policy.allow({one});
+  policy.deny({"etl.1"});
+  EXPECT_FALSE(policy.allows("etl.1"));
+  EXPECT_EQ(policy.identities(), Names{});
+  EXPECT_THROW(policy.allow({"etl.*@" + std::string(40, 'a')}), InvalidNameError);
+  EXPECT_THROW(policy.deny({one}), InvalidNameError);
+}
+
 TEST(Access, the_longest_family_decides_a_4) {
   AccessPolicy policy({"etl.*"});
   policy.deny({"etl.eu.*"});
@@ -50,6 +72,34 @@ TEST(Access, what_a_denial_excepts_from_a_grant_is_published_with_it_a_4_l_21) {
   EXPECT_TRUE(policy.publishes("etl.2"));
   EXPECT_FALSE(policy.publishes("billing"));
   EXPECT_FALSE(policy.publishes("etl"));
+}
+
+TEST(Access, the_owner_of_a_root_names_observers_in_a_text_a_7) {
+  for (const test::Json& item : test::cases("observers", "texts")) {
+    const Bytes bytes = test::bytes_of(item.at("hex"));
+    const std::string text(wire::text(bytes));
+    if (item.at("names").is_null()) {
+      EXPECT_THROW(parse_observers(text), ConfigurationError) << test::what(item);
+    } else {
+      EXPECT_EQ(parse_observers(text), item.at("names").get<std::vector<std::string>>()) << test::what(item);
+    }
+  }
+}
+
+TEST(Access, a_node_decides_who_looks_as_its_entry_says_a_7) {
+  for (const test::Json& item : test::cases("observers", "published")) {
+    const auto granted = item.at("allow").get<std::vector<std::string>>();
+    AccessPolicy policy;
+    if (!item.at("granted_last").get<bool>()) policy.allow(granted);
+    policy.deny(item.at("deny").get<std::vector<std::string>>());
+    if (item.at("granted_last").get<bool>()) policy.allow(granted);
+    Observers observers;
+    observers.replace(item.at("observers").get<std::vector<std::string>>());
+    const auto asker = item.at("asker").get<std::string>();
+    EXPECT_EQ(observers.denials(policy), item.at("published_deny").get<std::vector<std::string>>()) << test::what(item);
+    EXPECT_EQ(observers.include(asker, policy), item.at("observes").get<bool>()) << test::what(item);
+    EXPECT_EQ(policy.allows(asker), item.at("allows").get<bool>()) << test::what(item);
+  }
 }
 
 TEST(Access, denying_a_family_takes_back_the_grants_it_covers_a_4) {

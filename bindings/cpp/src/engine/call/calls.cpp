@@ -324,7 +324,8 @@ std::function<void(std::uint64_t)> Calls::losses(const LinkPtr& link, const std:
 void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, Duration timeout,
                 core::Completion completion, bool urgent) {
   const TimePoint deadline = fs::monotonic_now() + timeout;
-  const LinkPtr link = links_.granted(target, urgent ? TimePoint() : deadline);
+  const Links::Right right = wire::is_look(type, body) ? Links::Right::look : Links::Right::grant;
+  const LinkPtr link = links_.granted(target, urgent ? TimePoint() : deadline, right);
   const std::string id = next_id();
   body.set("requestId", id);
   const Bytes payload = wire::pack(body);

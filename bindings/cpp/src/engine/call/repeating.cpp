@@ -7,6 +7,7 @@
 #include "engine/threads/workers.hpp"
 #include "fs/clock.hpp"
 #include "speed/interruption.hpp"
+#include "wire/names/names.hpp"
 
 namespace speed::engine {
 
@@ -14,12 +15,19 @@ namespace {
 
 constexpr double variation = 0.2;
 
-void check(const Retry& retry) {
+void check(const Retry& retry, const std::string& target) {
   if (retry.attempts < 1) throw ConfigurationError("attempts is 0; use 1 or more");
   if (retry.backoff.count() < 0) throw ConfigurationError("backoff is below 0 s; use 0 s or more");
   duration_of("backoff", retry.backoff);
   if (retry.budget && !(*retry.budget > 0 && *retry.budget <= 1)) {
     throw ConfigurationError("budget is " + std::to_string(*retry.budget) + "; use a number above 0, up to 1");
+  }
+  if (!retry.hedge) return;
+  if (retry.hedge->count() <= 0) throw ConfigurationError("hedge must be above 0 s");
+  duration_of("hedge", *retry.hedge);
+  if (!retry.idempotent) throw ConfigurationError("hedge needs idempotent: the service may run twice for one call");
+  if (!wire::is_family(target)) {
+    throw ConfigurationError("hedge asks another node of a family: call one, such as 'pricing.*'");
   }
 }
 
@@ -34,11 +42,11 @@ Duration varied(Duration pause) {
 Value Retries::repeated(const std::string& target, const CallOptions& options,
                         const std::function<Value(const CallOptions&)>& attempt) {
   const Retry& retry = *options.retry;
-  check(retry);
+  check(retry, target);
   const TimePoint deadline = fs::monotonic_now() + duration_of("timeout", options.timeout);
   const std::shared_ptr<core::RetryBudget> budget = budget_of(target);
   CallOptions rest = options;
-  rest.retry.reset();
+  if (!retry.hedge) rest.retry.reset();
   for (unsigned made = 1;; ++made) {
     Duration pause{};
     try {
@@ -54,6 +62,10 @@ Value Retries::repeated(const std::string& target, const CallOptions& options,
     }
     wait(pause);
   }
+}
+
+bool Retries::may_hedge(const std::string& target, const Retry& retry) {
+  return budget_of(target)->failed() || !retry.budget;
 }
 
 std::shared_ptr<core::RetryBudget> Retries::budget_of(const std::string& target) {

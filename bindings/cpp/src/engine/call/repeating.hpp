@@ -23,6 +23,9 @@ class Retries {
   Value repeated(const std::string& target, const CallOptions& options,
                  const std::function<Value(const CallOptions&)>& attempt);
 
+  // Whether a second node may be asked beside the first; that costs as much as a failure.
+  bool may_hedge(const std::string& target, const Retry& retry);
+
  private:
   std::shared_ptr<core::RetryBudget> budget_of(const std::string& target);
   void wait(Duration pause) const;

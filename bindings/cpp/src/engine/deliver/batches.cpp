@@ -125,9 +125,11 @@ std::optional<std::string> Batches::failure(const std::vector<Arrival>& batch) {
   std::vector<Message> messages;
   messages.reserve(batch.size());
   for (const Arrival& arrival : batch) messages.push_back(MessageAccess::of(arrival));
+  std::optional<TimePoint> arrived;
+  if (batch.front()->deliveries == 1) arrived = batch.front()->arrived;
   for (unsigned attempt = 1; !is_over(); ++attempt) {
     try {
-      finish(batch, handled(messages));
+      finish(batch, handled(messages, attempt == 1 ? arrived : std::nullopt));
       return std::nullopt;
     } catch (const Unavailable& error) {
       context_.stats.count(core::counters::batches_failed);
@@ -160,8 +162,9 @@ void Batches::pause(unsigned attempt) const {
   context_.life.wait_for_end(std::min(longer, wire::limits::retry_most));
 }
 
-Node::Refusals Batches::handled(std::vector<Message>& messages) const {
+Node::Refusals Batches::handled(std::vector<Message>& messages, std::optional<TimePoint> arrived) const {
   const ProgramsCode scope(*context_.fork_mark);
+  const HandlerSpan span(context_.stats, HandlerSpan::batches, arrived);
   return handler_(messages);
 }
 

@@ -50,7 +50,7 @@ class Batches : public std::enable_shared_from_this<Batches> {
   void put_aside(Message::State& message, const std::string& why);
   bool is_over() const { return context_.life.is_leaving(); }  // a batch that was not taken is not tried again
   void pause(unsigned attempt) const;
-  Node::Refusals handled(std::vector<Message>& messages) const;
+  Node::Refusals handled(std::vector<Message>& messages, std::optional<TimePoint> arrived) const;
   void finish(const std::vector<Arrival>& batch, const Node::Refusals& refused);
   void refuse(const Message::State& message, const Node::Refusal& refusal, bool wants_answer);
 

@@ -382,7 +382,7 @@ bool Delivery::handle(const DeliveredPtr& work) {
   try {
     work->is_waiting_for_trust = false;
     if (!open_message(context_, replies_, *arrival)) return true;
-    call_handlers(arrival);
+    call_handlers(arrival, work->tries == 0 ? std::optional(arrival->arrived) : std::nullopt);
     acknowledge(*arrival);
     return true;
   } catch (const Unavailable& error) {  // what it is checked with is away for the moment (S-17)
@@ -450,9 +450,9 @@ void Delivery::refuse(Message::State& message, std::string_view code, const std:
 }
 
 // A message runs only once there is a handler, which stays until the node ended.
-void Delivery::call_handlers(const Arrival& arrival) {
+void Delivery::call_handlers(const Arrival& arrival, std::optional<TimePoint> arrived) {
   const ProgramsCode scope(*context_.fork_mark);
-  if (arrival->is_event) return tell_subscribers(arrival);
+  if (arrival->is_event) return tell_subscribers(arrival, arrived);
   std::shared_ptr<const Node::MessageHandler> handler;
   {
     const MutexLock guard(lock_);
@@ -460,10 +460,11 @@ void Delivery::call_handlers(const Arrival& arrival) {
   }
   if (handler == nullptr) throw Unavailable("the node was closed");
   Message message = MessageAccess::of(arrival);
+  const HandlerSpan span(context_.stats, HandlerSpan::messages, arrived);
   (*handler)(message);
 }
 
-void Delivery::tell_subscribers(const Arrival& arrival) {
+void Delivery::tell_subscribers(const Arrival& arrival, std::optional<TimePoint> arrived) {
   std::vector<std::shared_ptr<const Subscription>> subscriptions;
   {
     const MutexLock guard(lock_);
@@ -473,7 +474,10 @@ void Delivery::tell_subscribers(const Arrival& arrival) {
   const std::string_view topic = arrival->view.topic();
   std::erase_if(subscriptions, [&](const auto& one) { return !wire::matches(one->pattern, topic); });
   Message message = MessageAccess::of(arrival);
-  for (const auto& one : subscriptions) one->handler(message);
+  for (const auto& one : subscriptions) {
+    const HandlerSpan span(context_.stats, one->pattern, arrived);
+    one->handler(message);
+  }
 }
 
 }  // namespace speed::engine

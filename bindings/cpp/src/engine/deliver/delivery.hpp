@@ -65,8 +65,8 @@ class Delivery {
   bool was_begun_too_often(const DeliveredPtr& work) const;
   void count_delivery(const DeliveredPtr& work) const;
   bool handle(const DeliveredPtr& work);
-  void call_handlers(const Arrival& arrival) SPEED_EXCLUDES(lock_);
-  void tell_subscribers(const Arrival& arrival) SPEED_EXCLUDES(lock_);
+  void call_handlers(const Arrival& arrival, std::optional<TimePoint> arrived) SPEED_EXCLUDES(lock_);
+  void tell_subscribers(const Arrival& arrival, std::optional<TimePoint> arrived) SPEED_EXCLUDES(lock_);
   void log_failure(const DeliveredPtr& work, const std::string& thrown);
   bool failed(const DeliveredPtr& work, std::string_view code, const std::string& text);
   bool give_up(const DeliveredPtr& work, std::string_view code, const std::string& text);

@@ -9,6 +9,7 @@
 
 #include "engine/deliver/large_payload.hpp"
 #include "engine/lane/inbound_lane.hpp"
+#include "fs/clock.hpp"
 #include "message/guard.hpp"
 #include "speed/message.hpp"
 #include "wire/message/message.hpp"
@@ -36,6 +37,7 @@ struct SPEED_LOCAL Message::State {
   const std::int64_t timestamp_ms;
   const bool is_event;
   const bool redelivered;
+  const TimePoint arrived = fs::monotonic_now();
   message::Opened opened = {};  // set before it is handed out
   unsigned deliveries = 1;  // how often it was begun, this time included
   std::atomic<bool>

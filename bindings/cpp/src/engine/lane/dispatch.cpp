@@ -45,7 +45,7 @@ Dispatch::Dispatch(const Parts& parts, std::function<void(const std::string&)> l
 }
 
 bool Dispatch::may_read(const std::string& source) const {
-  return to_.context.policy.publishes(source) || to_.links.knows(source);
+  return to_.context.policy.publishes(source) || to_.context.observers.cover(source) || to_.links.knows(source);
 }
 
 const std::array<Dispatch::Handler, 10> Dispatch::handlers{nullptr,
@@ -60,17 +60,54 @@ const std::array<Dispatch::Handler, 10> Dispatch::handlers{nullptr,
                                                            &Dispatch::stream};
 
 void Dispatch::dispatch(const LanePtr& lane, const fs::Received& received) {
-  if (!is_reply(received) && !to_.context.policy.allows(lane->source())) {
-    unauthorised(lane, received);
-  } else if ((received.header.flags & wire::flag_segment) != 0) {
+  if (to_.context.peers != nullptr && !is_known(lane, received)) return;
+  if (!is_reply(received) && !to_.context.policy.allows(lane->source()) && !is_look(lane, received)) {
+    return unauthorised(lane, received);
+  }
+  count(lane, received);
+  if ((received.header.flags & wire::flag_segment) != 0) {
     segments_->accept(lane, received);
   } else {
     handle(lane, received);
   }
 }
 
+// Answers of who was never written to are none, and their senders no peers.
+void Dispatch::count(const LanePtr& lane, const fs::Received& received) {
+  if (lane->traffic == nullptr) {
+    if (is_reply(received) && !to_.links.knows(lane->source())) return;
+    lane->traffic = &to_.context.stats.traffic(lane->source());
+  }
+  lane->traffic->add_received(received.payload.size());
+}
+
 void Dispatch::handle(const LanePtr& lane, const fs::Received& received) {
   (this->*handlers[static_cast<std::size_t>(received.header.type)])(lane, received);
+}
+
+// Whether it is what an observer may write without a grant: a ping, or a question for figures.
+bool Dispatch::is_look(const LanePtr& lane, const fs::Received& received) const {
+  if (!to_.context.observers.include(lane->source(), to_.context.policy)) return false;
+  if ((received.header.flags & wire::flag_segment) != 0) return false;
+  const bool is_question = received.header.type == EnvelopeType::discovery;
+  return wire::is_look(received.header.type, is_question ? wire::decode_control(received.payload) : Map());
+}
+
+// Whether it comes of the identity that its sender is to have, or is discarded; answers too (I-7).
+bool Dispatch::is_known(const LanePtr& lane, const fs::Received& received) {
+  const std::string& source = lane->source();
+  // What has no grant is told so, and nothing is remembered of it.
+  const bool may_write = to_.context.policy.allows(source) || to_.context.observers.include(source, to_.context.policy);
+  if (!may_write && !to_.links.knows(source)) return true;
+  const wire::Verdict verdict = to_.context.peers->verdict(source, lane->fingerprint(received.header.key_id));
+  if (verdict == wire::Verdict::accepted) return true;
+  const std::string why(wire::name_of(verdict));
+  to_.context.stats.count(core::counters::unauthorised);
+  to_.context.stats.refused_sender(source);
+  to_.context.log.limited(LogLevel::warning, "speed.protocol", "identity " + why,
+                          "an envelope of '" + source + "' is discarded: its identity is " + why);
+  lane->drop(received.header.sequence);
+  return false;
 }
 
 // Discarded; only a request is told, since its caller waits.

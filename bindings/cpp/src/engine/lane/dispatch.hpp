@@ -64,6 +64,9 @@ class Dispatch {
   void error(const LanePtr& lane, const fs::Received& received);
   void ack(const LanePtr& lane, const fs::Received& received);
   void stream(const LanePtr& lane, const fs::Received& received);
+  bool is_look(const LanePtr& lane, const fs::Received& received) const;
+  void count(const LanePtr& lane, const fs::Received& received);
+  bool is_known(const LanePtr& lane, const fs::Received& received);
   void unauthorised(const LanePtr& lane, const fs::Received& received);
   void handle(const LanePtr& lane, const fs::Received& received);
   Arrival made(const LanePtr& lane, const fs::Received& received, const LargePtr& large);

@@ -1,13 +1,17 @@
 // A family of nodes of this root, as a program names it: `pricing.*` (S-40).
 #include <algorithm>
+#include <atomic>
 #include <memory>
 
 #include "engine/call/calling.hpp"
 #include "engine/remote/families.hpp"
 #include "engine/remote/peer.hpp"
 #include "engine/span.hpp"
+#include "engine/threads/workers.hpp"
 #include "engine/tracing.hpp"
 #include "fs/clock.hpp"
+#include "speed/interruption.hpp"
+#include "wire/mutex.hpp"
 #include "wire/names/names.hpp"
 
 namespace speed::engine {
@@ -23,11 +27,31 @@ void note_not_written(Error& error, bool awaited) {
   if (!error.execution() && !(awaited && is_left)) error.set_execution(Execution::not_begun);
 }
 
+// The members that a call and its hedge ask: none of them twice.
+// Threads: all methods may be called from any thread.
+class SharedWalk {
+ public:
+  explicit SharedWalk(Walk walk) : walk_(std::move(walk)) {}
+
+  std::string take() {
+    const MutexLock guard(lock_);
+    return walk_.take();
+  }
+  void failed(const std::exception_ptr& error, const std::string& member) {
+    const MutexLock guard(lock_);
+    walk_.failed(error, member);
+  }
+
+ private:
+  Mutex lock_;  // before that of the families
+  Walk walk_ SPEED_GUARDED_BY(lock_);
+};
+
 // A call that goes from member to member until one begins it.
 // Threads: its parts run one after the other, on any thread.
 class PassingCall : public std::enable_shared_from_this<PassingCall> {
  public:
-  PassingCall(Runtime& node, Walk walk, std::string service, Map arguments, CallOptions options,
+  PassingCall(Runtime& node, std::shared_ptr<SharedWalk> walk, std::string service, Map arguments, CallOptions options,
               core::Completion completion)
       : node_(node),
         walk_(std::move(walk)),
@@ -42,7 +66,7 @@ class PassingCall : public std::enable_shared_from_this<PassingCall> {
   // Asks the next member; throws what no other one could change.
   void go_on() {
     while (true) {
-      const std::string name = walk_.take();
+      const std::string name = walk_->take();
       try {
         const Duration left = std::max(Duration::zero(), deadline_ - fs::monotonic_now());
         start_call(node_, {name, service_, arguments_, left, options_.traceparent}, options_.stop,
@@ -50,7 +74,7 @@ class PassingCall : public std::enable_shared_from_this<PassingCall> {
         return;
       } catch (...) {
         node_.families.ended(name);
-        walk_.failed(std::current_exception(), name);
+        walk_->failed(std::current_exception(), name);
       }
     }
   }
@@ -69,7 +93,7 @@ class PassingCall : public std::enable_shared_from_this<PassingCall> {
 
   void again(const std::exception_ptr& error, const std::string& name) {
     try {
-      walk_.failed(error, name);
+      walk_->failed(error, name);
       go_on();
     } catch (...) {
       completion_(std::current_exception());
@@ -77,12 +101,113 @@ class PassingCall : public std::enable_shared_from_this<PassingCall> {
   }
 
   Runtime& node_;
-  Walk walk_;
+  const std::shared_ptr<SharedWalk> walk_;
   const std::string service_;
   const Map arguments_;
   CallOptions options_;
   const core::Completion completion_;
   const TimePoint deadline_;
+};
+
+// A call that a second member is asked for as well where the first does not answer in time: the first result counts (S-41).
+// Threads: `result` on one; what is shared ends on any.
+class HedgedCall {
+ public:
+  HedgedCall(Runtime& node, Walk walk, std::string service, Map arguments, CallOptions options)
+      : node_(node),
+        walk_(std::make_shared<SharedWalk>(std::move(walk))),
+        service_(std::move(service)),
+        arguments_(std::move(arguments)),
+        options_(std::move(options)),
+        deadline_(fs::monotonic_now() + duration_of("timeout", options_.timeout)),
+        stopped_(options_.stop, [stop = stop_]() mutable { stop.request_stop(); }) {}
+  HedgedCall(const HedgedCall&) = delete;
+  HedgedCall& operator=(const HedgedCall&) = delete;
+  ~HedgedCall() { stop_.request_stop(); }  // whoever has not answered yet is told
+
+  // `may_hedge` is asked once, when the first member has taken so long.
+  Value result(Duration hedge, const std::function<bool()>& may_hedge) {
+    begin();
+    node_.workers.ensure_reader();
+    if (!ends_by(fs::monotonic_now() + hedge) && may_hedge()) ask_another();
+    ends_by(TimePoint::max());
+    const MutexLock guard(state_->lock);
+    if (const auto* const error = std::get_if<std::exception_ptr>(&state_->outcome)) std::rethrow_exception(*error);
+    return std::move(std::get<Value>(state_->outcome));
+  }
+
+ private:
+  struct State {
+    Mutex lock;
+    Condition changed;
+    unsigned under_way SPEED_GUARDED_BY(lock) = 0;
+    std::atomic<bool> done = false;
+    core::Outcome outcome SPEED_GUARDED_BY(lock);
+
+    // An error counts once nobody else is left to answer.
+    void ended(core::Outcome answer) {
+      const MutexLock guard(lock);
+      --under_way;
+      if (done) return;
+      done = under_way == 0 || !std::holds_alternative<std::exception_ptr>(answer);
+      outcome = std::move(answer);
+      if (done) changed.notify_all();
+    }
+  };
+
+  // Throws what no other member could change.
+  void begin() {
+    {
+      const MutexLock guard(state_->lock);
+      ++state_->under_way;
+    }
+    try {
+      CallOptions rest = options_;
+      rest.timeout = std::max(Seconds::zero(), Seconds(deadline_ - fs::monotonic_now()));
+      rest.stop = stop_.get_token();
+      const auto completion = [state = state_, views = options_.views](core::Outcome answer) {
+        state->ended(read(std::move(answer), views));
+      };
+      std::make_shared<PassingCall>(node_, walk_, service_, arguments_, std::move(rest), completion)->go_on();
+    } catch (...) {
+      state_->ended(std::current_exception());
+      throw;
+    }
+  }
+
+  // The first one may still answer where there is no other.
+  void ask_another() {
+    try {
+      begin();
+    } catch (const Error&) {
+      return;
+    }
+  }
+
+  // Whether it ended. Work that waits gives up its place (T-3).
+  bool ends_by(TimePoint until) {
+    const Workers::PlaceRelease released;
+    UniqueLock guard(state_->lock);
+    while (!state_->done) {
+      const Duration left = until - fs::monotonic_now();
+      if (left <= Duration::zero()) return false;
+      state_->changed.wait_for(guard, std::min(left, interruption_period), [&] { return state_->done.load(); });
+      guard.unlock();  // who is asked may close the node, which completes this
+      look_for_interruption();
+      guard.lock();
+    }
+    return true;
+  }
+
+  Runtime& node_;
+  const std::shared_ptr<SharedWalk> walk_;
+  const std::string service_;
+  const Map arguments_;
+  const CallOptions options_;
+  const TimePoint deadline_;
+  std::stop_source stop_;
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+  std::stop_callback<std::function<void()>> stopped_;
 };
 
 class FamilyPeer final : public Peer {
@@ -141,6 +266,12 @@ class FamilyPeer final : public Peer {
       : Peer(node, std::move(name)), key_(std::move(key)) {}
 
   Value call(const std::string& service, const Map& arguments, const CallOptions& options) const override {
+    if (options.retry && options.retry->hedge) {
+      const Retry retry = *options.retry;
+      return HedgedCall(node_, walk(), service, arguments, options).result(duration_of("hedge", *retry.hedge), [&] {
+        return node_.retries.may_hedge(name_, retry);
+      });
+    }
     return ask(options.timeout, [&](const std::string& member, Seconds left) {
       CallOptions rest = options;
       rest.timeout = left;
@@ -150,7 +281,9 @@ class FamilyPeer final : public Peer {
 
   void start(const std::string& service, const Map& arguments, const CallOptions& options,
              core::Completion completion) const override {
-    std::make_shared<PassingCall>(node_, walk(), service, arguments, options, std::move(completion))->go_on();
+    std::make_shared<PassingCall>(node_, std::make_shared<SharedWalk>(walk()), service, arguments, options,
+                                  std::move(completion))
+        ->go_on();
   }
 
   core::Outcome outcome(core::Outcome answer) const override { return answer; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fs/clock.hpp"
+#include "fs/process.hpp"
 #include "wire/limits.hpp"
 
 namespace speed::engine {
@@ -45,26 +46,34 @@ Map Introspection::stats(const std::string& asker) const {
   for (const auto& [what, number] : lanes.counts) counters[what] += number;
   Map counts;
   for (const auto& [what, number] : counters) counts.set(what, number);
+  const bool looks = context_.observers.include(asker, context_.policy);  // then it finds all
   const std::vector<std::string> visible = services_.names(asker);
   Map rows;
   for (const auto& [service, row] : context_.stats.services()) {
-    if (std::ranges::binary_search(visible, service)) rows.set(service, row.as_map());
+    if (looks || std::ranges::binary_search(visible, service)) rows.set(service, row.as_map());
   }
   const std::int64_t up_ms = fs::unix_ms() - context_.registration->entry().startup_timestamp;
   const auto [senders, by] = context_.stats.refusals();
   const core::Load load = workers_.scheduling([](core::Scheduler& scheduler) { return scheduler.load(); });
-  return {{"name", context_.name},
-          {"uptimeSeconds", static_cast<double>(std::max<std::int64_t>(0, up_ms)) / 1000},
-          {"pendingCalls", pending_()},
-          {"lanes", lanes.lanes},
-          {"queuedRequests", load.queued_requests},
-          {"runningRequests", load.running_requests},
-          {"queuedMessages", load.queued_messages},
-          {"workers", workers_.size()},
-          {"refusedSenders", senders},
-          {"refusedBy", by},
-          {"counters", counts},
-          {"services", rows}};
+  Map answer{{"name", context_.name},
+             {"uptimeSeconds", static_cast<double>(std::max<std::int64_t>(0, up_ms)) / 1000},
+             {"pendingCalls", pending_()},
+             {"lanes", lanes.lanes},
+             {"queuedRequests", load.queued_requests},
+             {"runningRequests", load.running_requests},
+             {"queuedMessages", load.queued_messages},
+             {"workers", workers_.size()},
+             {"refusedSenders", senders},
+             {"refusedBy", by},
+             {"counters", counts},
+             {"services", rows},
+             {"handlers", context_.stats.handlers()},
+             {"peers", context_.stats.peers()}};
+  if (const std::optional<fs::OpenFiles> files = fs::open_files()) {
+    answer.set("openFiles", files->now);
+    if (files->most > 0) answer.set("maxOpenFiles", files->most);
+  }
+  return answer;
 }
 
 }  // namespace speed::engine

@@ -34,6 +34,7 @@ struct Serving::ServedRequest : Job {
   LanePtr lane;  // guarded by the lock of the workers, since one that failed is replaced
   std::uint32_t generation = 0;  // of the caller
   std::uint64_t sequence = 0;
+  std::string identity;  // of the caller; empty where either node has none
   wire::RequestHead head;
   wire::KeptBytes payload;  // nobody's where it was not kept: its service was not there
   bool doubtful = false;  // this process may have begun it, before its lane failed
@@ -56,6 +57,7 @@ void Serving::accept(const LanePtr& lane, const fs::Received& received) {
   served->sequence = received.header.sequence;
   served->generation = wire::generation_of(received.header.sequence);
   served->doubtful = received.doubtful;
+  if (context_.peers != nullptr) served->identity = lane->fingerprint(received.header.key_id);
   served->sent_ms = static_cast<std::int64_t>(received.header.timestamp_ms);
   try {
     served->head = wire::decode_head(received.payload);
@@ -210,7 +212,10 @@ Response Serving::respond(const ServedRequestPtr& served, const core::ServiceTab
   const wire::RequestHead& head = served->head;
   if (found.service == nullptr) {
     if (found.refusal->error_code == "SERVICE_NOT_FOUND") context_.stats.count(core::counters::requests_for_no_service);
-    if (found.refusal->error_code == "ACCESS_DENIED") context_.stats.refused_sender(served->sender);
+    if (found.refusal->error_code == "ACCESS_DENIED") {
+      context_.stats.refused_sender(served->sender);
+      context_.stats.refused(served->head.service);
+    }
     return *found.refusal;
   }
   if (served->payload.owner == nullptr)
@@ -245,6 +250,7 @@ Response Serving::respond(const ServedRequestPtr& served, const core::ServiceTab
   const TraceScope trace(head.traceparent);
   const std::shared_ptr<Channel> channel = head.stream ? channel_of(*served) : nullptr;
   request.channel = channel;
+  request.caller_identity = std::move(served->identity);
   const std::stop_callback stopped(request.stop, [&] {
     if (channel != nullptr) channel->close();
   });
@@ -358,6 +364,7 @@ void Serving::withdraw(const std::string& source, const std::vector<std::string>
     }));
     if (served == nullptr) continue;
     context_.stats.count(core::counters::requests_withdrawn);
+    if (services.has(served->head.service)) context_.stats.withdrawn(served->head.service);
     served->withdrawn = true;
     if (never_begins) {
       end(served, "WITHDRAWN", "it was withdrawn: nothing ran", {{"phase", "queued"}});
@@ -393,7 +400,7 @@ void Serving::forget(const std::string& source, std::uint32_t successor) {
 void Serving::count_overdue(const ServedRequest& served, bool entered) {
   context_.stats.count(entered ? core::counters::requests_timed_out_running
                                : core::counters::requests_timed_out_queued);
-  if (services.has(served.head.service)) context_.stats.timed_out(served.head.service);
+  if (services.has(served.head.service)) context_.stats.timed_out(served.head.service, !entered);
 }
 
 void Serving::overdue(const core::Overdue& found) {

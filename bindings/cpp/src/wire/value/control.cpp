@@ -48,6 +48,10 @@ Bytes encode_refusal(std::string_view code, std::string_view message, std::uint6
   return pack(Map{{"errorCode", code}, {"errorMessage", readable(message)}, {"sequence", sequence}});
 }
 
+bool is_look(EnvelopeType type, const Map& question) {
+  return type == EnvelopeType::heartbeat || (type == EnvelopeType::discovery && text_of(question, "op") == "STATS");
+}
+
 std::vector<std::string> request_ids(const Map& members) {
   const Value* const listed = members.find("requestIds");
   const auto* const items = listed == nullptr ? nullptr : listed->get_if<Array>();

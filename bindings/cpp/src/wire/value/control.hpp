@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "wire/envelope/envelope.hpp"
 #include "wire/limits.hpp"
 #include "wire/value/value_codec.hpp"
 
@@ -23,6 +24,9 @@ Bytes encode_refusal(std::string_view code, std::string_view message, std::uint6
 
 // The request ids that are withdrawn (S-15); WireError BAD_PAYLOAD.
 std::vector<std::string> request_ids(const Map& members);
+
+// Whether a question is one that an observer may ask without a grant: a ping, or for figures.
+bool is_look(EnvelopeType type, const Map& question);
 
 // Checks what a node answered to a question of S-12; WireError BAD_PAYLOAD names what is odd.
 Map checked_answer(std::string_view operation, const Value& answer);

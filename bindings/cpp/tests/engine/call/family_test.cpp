@@ -1,6 +1,7 @@
 // Calls of families (S-40), and calls that are repeated (S-41).
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <map>
 #include <set>
@@ -154,6 +155,45 @@ TEST_F(FamilyTest, so_many_attempts_are_made_and_the_last_error_is_thrown) {
   EXPECT_THROW(shop_.call("gone", "x", {}, {.retry = Retry{.attempts = 0}}), ConfigurationError);
   EXPECT_THROW(shop_.call("gone", "x", {}, {.retry = Retry{.backoff = -1s}}), ConfigurationError);
   EXPECT_THROW(shop_.call("gone", "x", {}, {.retry = Retry{.budget = 0.0}}), ConfigurationError);
+}
+
+TEST_F(FamilyTest, a_second_member_is_asked_where_the_first_is_slow_and_the_first_is_withdrawn) {
+  std::atomic<int> withdrawn = 0;
+  Node slow("pricing.0", root_.options({"shop"}));
+  slow.serve("quote", [&](const Request& request) -> Value {
+    while (!request.cancelled()) usleep(1000);
+    ++withdrawn;
+    return "late";
+  });
+  member(1);
+  const Retry hedge{.idempotent = true, .budget = std::nullopt, .hedge = 20ms};
+  for (int call = 0; call < 4; ++call) EXPECT_EQ(quote({.retry = hedge}), "pricing.1");  // they begin by turns
+  EXPECT_TRUE(eventually([&] { return withdrawn >= 1; }));
+}
+
+TEST_F(FamilyTest, the_result_of_one_that_is_quick_enough_asks_nobody_else) {
+  for (int number = 0; number < 2; ++number) member(number);
+  std::map<std::string, int> answers;
+  const Retry late{.idempotent = true, .hedge = 20s};
+  for (int call = 0; call < 4; ++call) ++answers[quote({.retry = late})];
+  EXPECT_EQ(answers, (std::map<std::string, int>{{"pricing.0", 2}, {"pricing.1", 2}}));
+}
+
+TEST_F(FamilyTest, a_hedge_needs_a_family_and_a_service_that_may_run_twice) {
+  member(0);
+  EXPECT_THROW(quote({.retry = Retry{.hedge = 1s}}), ConfigurationError);
+  EXPECT_THROW(quote({.retry = Retry{.idempotent = true, .hedge = 0s}}), ConfigurationError);
+  EXPECT_THROW(shop_.call("pricing.0", "quote", {}, {.retry = Retry{.idempotent = true, .hedge = 1s}}),
+               ConfigurationError);
+}
+
+TEST_F(FamilyTest, where_nobody_else_is_there_the_first_may_still_answer) {
+  Node only("pricing.0", root_.options({"shop"}));
+  only.serve("quote", [](const Request&) {
+    usleep(100'000);
+    return "pricing.0";
+  });
+  EXPECT_EQ(quote({.retry = Retry{.idempotent = true, .hedge = 5ms}}), "pricing.0");
 }
 
 }  // namespace

@@ -322,10 +322,13 @@ TEST_F(UngrantedTest, a_lane_that_was_there_waits_for_a_grant_l_21) {
   for (const test::Json& item : test::cases("first_scan", "cases")) {
     AccessPolicy policy(item.at("allow").get<std::vector<std::string>>());
     policy.deny(item.at("deny").get<std::vector<std::string>>());
+    core::Observers observers;
+    observers.replace(item.at("observers").get<std::vector<std::string>>());
     const bool wrote = item.at("wrote");
     fs::Inbox inbox(root_.path, "receiver", node->context.generation, node->context.keyring());
     InboundLanes lanes(
-        node->context, inbox, [&](const std::string& name) { return policy.publishes(name) || wrote; },
+        node->context, inbox,
+        [&](const std::string& name) { return policy.publishes(name) || observers.cover(name) || wrote; },
         [](const wire::NodeId&) {});
     const std::string source = item.at("source");
     const std::string path = wire::lane_dir(root_.path, "receiver", source);

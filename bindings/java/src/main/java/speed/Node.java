@@ -68,9 +68,10 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
     /**
      * Lets nodes write here; published before this returns. Where it throws, nothing was granted.
      *
-     * @param patterns names, or families such as {@code etl.*}
-     * @throws speed.errors.InvalidNameException for a pattern that is neither
-     * @throws speed.errors.ConfigurationException when the registry entry has no room for so many
+     * @param patterns names, families such as {@code etl.*}, or {@code name@fingerprint} for one identity of that name
+     * @throws speed.errors.InvalidNameException for a pattern that is none of these
+     * @throws speed.errors.ConfigurationException when the registry entry has no room for so many, and for a fingerprint
+     *     where this node has no identity
      */
     void allow(String... patterns);
 

@@ -18,6 +18,8 @@ import speed.internal.wire.Names;
  * @param deny what is excepted from them: what is more specific decides
  * @param subscriptions topic patterns of the events it wants
  * @param shared those of them whose events go to one node of its family each
+ * @param identity fingerprint of its identity; empty without one
+ * @param identities the grants that it publishes of one identity, {@code name@fingerprint}
  */
 public record NodeInfo(
         String name,
@@ -30,16 +32,18 @@ public record NodeInfo(
         List<String> allow,
         List<String> deny,
         List<String> subscriptions,
-        List<String> shared) {
+        List<String> shared,
+        String identity,
+        List<String> identities) {
 
     /**
-     * Whether the grants that it publishes let a node write to it.
+     * Whether the grants that it publishes let a node write to it; one that is of an identity counts for its name.
      *
      * @param node its name
      * @return what it said when it was looked at
      */
     public boolean allows(String node) {
-        return Entry.grants(allow, deny, node);
+        return identities.stream().anyMatch(one -> Names.nameIn(one).equals(node)) || Entry.grants(allow, deny, node);
     }
 
     /**

@@ -16,6 +16,7 @@ import speed.options.StreamProgress;
  * @param service the name it was called by
  * @param arguments by name; values as {@link Node} describes them
  * @param caller authenticated name of the calling node
+ * @param callerIdentity fingerprint that the caller proved; empty where either node has no identity
  * @param requestId {@code caller/number}, unique among all calls; keep it where an effect must not happen twice
  * @param deadlineMs Unix ms after which nobody waits for the answer
  * @param traceparent W3C trace context, null if there is none
@@ -27,6 +28,7 @@ public record Request(
         String service,
         Map<String, Object> arguments,
         String caller,
+        String callerIdentity,
         String requestId,
         long deadlineMs,
         String traceparent,
@@ -35,7 +37,7 @@ public record Request(
         Consumer<StreamProgress> listener) {
 
     /**
-     * A request that came for the first time, and that nobody withdraws.
+     * A request of a node without an identity that came for the first time, and that nobody withdraws.
      *
      * @param service the name it was called by
      * @param arguments by name
@@ -51,7 +53,7 @@ public record Request(
             String requestId,
             long deadlineMs,
             String traceparent) {
-        this(service, arguments, caller, requestId, deadlineMs, traceparent, false, new Cancellation(), null);
+        this(service, arguments, caller, "", requestId, deadlineMs, traceparent, false, new Cancellation(), null);
     }
 
     /**
@@ -88,7 +90,16 @@ public record Request(
      */
     public Request heardBy(Consumer<StreamProgress> heard) {
         return new Request(
-                service, arguments, caller, requestId, deadlineMs, traceparent, redelivered, cancellation, heard);
+                service,
+                arguments,
+                caller,
+                callerIdentity,
+                requestId,
+                deadlineMs,
+                traceparent,
+                redelivered,
+                cancellation,
+                heard);
     }
 
     /**
@@ -172,7 +183,16 @@ public record Request(
      */
     public Request withArguments(Map<String, Object> others) {
         return new Request(
-                service, others, caller, requestId, deadlineMs, traceparent, redelivered, cancellation, listener);
+                service,
+                others,
+                caller,
+                callerIdentity,
+                requestId,
+                deadlineMs,
+                traceparent,
+                redelivered,
+                cancellation,
+                listener);
     }
 
     /**

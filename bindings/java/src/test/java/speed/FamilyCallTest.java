@@ -1,8 +1,11 @@
 package speed;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.time.Duration;
@@ -12,27 +15,37 @@ import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import speed.errors.AccessDeniedException;
 import speed.errors.ApplicationException;
+import speed.errors.CallTimeoutException;
 import speed.errors.ConfigurationException;
 import speed.errors.InvalidNameException;
+import speed.errors.NodeClosedException;
 import speed.errors.UnknownNodeException;
 import speed.options.CallOptions;
 import speed.options.Retry;
 import speed.options.SendOptions;
+import speed.options.ServiceOptions;
 import speed.tool.BenchRoot;
 
 /** Calls of families (S-40), and calls that are repeated (S-41). */
 @Timeout(120)
 class FamilyCallTest {
     private static final CallOptions KEYED = CallOptions.DEFAULT.withKey("alice");
+
+    private static final CallOptions PATIENT = CallOptions.DEFAULT.withRetry(
+            Retry.DEFAULT.withAttempts(1000).withBackoff(Duration.ofMillis(10)).withBudget(0));
+    private static final CallOptions HEDGED =
+            CallOptions.DEFAULT.withRetry(Retry.DEFAULT.withIdempotence().withHedge(Duration.ofMillis(50)));
 
     private final Map<String, Node> members = new HashMap<>();
     private BenchRoot root;
@@ -176,13 +189,144 @@ class FamilyCallTest {
 
     @Test
     void aCallOfNobodyIsRepeatedUntilSomebodyIsThere() throws Exception {
-        CallOptions patient = CallOptions.DEFAULT.withRetry(Retry.DEFAULT
-                .withAttempts(1000)
-                .withBackoff(Duration.ofMillis(10))
-                .withBudget(0));
-        CompletableFuture<Object> call = CompletableFuture.supplyAsync(() -> quote(patient));
+        CompletableFuture<Object> call = CompletableFuture.supplyAsync(() -> quote(PATIENT));
         member(0);
         assertEquals("pricing.0", call.get(60, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void aSubmittedCallIsRepeatedUntilSomebodyIsThere() throws Exception {
+        CompletableFuture<Object> call = shop.submit("pricing.*", "quote", Map.of(), PATIENT);
+        member(0);
+        assertEquals("pricing.0", call.get(60, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void aSubmittedCallEndsWithItsLastErrorOnceItIsWithdrawnOrItsNodeCloses() throws Exception {
+        CallOptions slow = CallOptions.DEFAULT.withRetry(Retry.DEFAULT
+                .withAttempts(1000)
+                .withBackoff(Duration.ofMillis(500))
+                .withBudget(0));
+        CompletableFuture<Object> withdrawn = shop.submit("pricing.*", "quote", Map.of(), slow);
+        assertFalse(withdrawn.cancel(true));
+        assertInstanceOf(UnknownNodeException.class, failureOf(withdrawn));
+        Retry seldom = slow.retry().withBackoff(Duration.ofSeconds(5));
+        CompletableFuture<Object> pausing = shop.submit("pricing.*", "quote", Map.of(), slow.withRetry(seldom));
+        shop.close();
+        assertInstanceOf(NodeClosedException.class, failureOf(pausing));
+    }
+
+    @Test
+    void whatAServiceAnswersIsFinalForASubmittedCallToo() throws Exception {
+        AtomicInteger calls = new AtomicInteger();
+        empty(0, "shop").register("quote", request -> {
+            calls.incrementAndGet();
+            return Response.error("OUT_OF_STOCK", "none left", Map.of());
+        });
+        assertInstanceOf(ApplicationException.class, failureOf(shop.submit("pricing.*", "quote", Map.of(), PATIENT)));
+        assertEquals(1, calls.get());
+    }
+
+    private static Throwable failureOf(CompletableFuture<Object> call) {
+        return assertThrows(ExecutionException.class, () -> call.get(60, TimeUnit.SECONDS))
+                .getCause();
+    }
+
+    // --- a second member beside the first ---
+
+    /** A member whose service waits until its call is withdrawn, and counts that. */
+    private AtomicInteger slowMember(int number) {
+        AtomicInteger withdrawn = new AtomicInteger();
+        Node made = root.builder("pricing." + number, "shop").starting().open();
+        members.put(made.name(), made);
+        made.register(
+                "quote",
+                request -> {
+                    if (request.cancellation().await(Duration.ofSeconds(30))) {
+                        withdrawn.incrementAndGet();
+                    }
+                    return "slow";
+                },
+                ServiceOptions.DEFAULT.withIdempotence());
+        made.ready();
+        return withdrawn;
+    }
+
+    @Test
+    void aSecondMemberIsAskedWhereTheFirstIsSlowAndTheFirstIsWithdrawn() throws Exception {
+        AtomicInteger withdrawn = slowMember(0);
+        member(1);
+        for (int call = 0; call < 3; call++) {
+            assertEquals("pricing.1", quote(HEDGED));
+            assertEquals(
+                    "pricing.1",
+                    shop.submit("pricing.*", "quote", Map.of(), HEDGED).get(60, TimeUnit.SECONDS));
+        }
+        eventually(() -> withdrawn.get() > 0);
+    }
+
+    @Test
+    void aHedgedCallOfAFamilyOfOneWaitsForIt() throws Exception {
+        empty(0, "shop").register("quote", request -> {
+            Thread.sleep(200);
+            return "alone";
+        });
+        assertEquals("alone", quote(HEDGED));
+        assertEquals(
+                "alone", shop.submit("pricing.*", "quote", Map.of(), HEDGED).get(60, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void callersInAServiceHoldNoPlaceWhileTheyWaitForTwo() throws Exception {
+        slowMember(0);
+        Node middle = root.builder("middle", "shop").workers(1).open();
+        members.put("middle", middle);
+        member(1);
+        members.get("pricing.0").allow("middle");
+        members.get("pricing.1").allow("middle");
+        middle.register("ask", request -> middle.call("pricing.*", "quote", Map.of(), HEDGED));
+        assertEquals("pricing.1", shop.call("middle", "ask", Map.of()));
+    }
+
+    @Test
+    void anErrorOfTheFirstToAnswerCounts() {
+        slowMember(0);
+        empty(1, "shop").register("quote", request -> Response.error("OUT_OF_STOCK", "none left", Map.of()));
+        assertThrows(ApplicationException.class, () -> quote(HEDGED));
+    }
+
+    @Test
+    void aHedgeSpendsTheBudget() {
+        slowMember(0);
+        member(1);
+        Retry poor = HEDGED.retry().withBudget(1e-6).withHedge(Duration.ZERO);
+        CallOptions options = HEDGED.withRetry(poor).withTimeout(Duration.ofMillis(500));
+        int slow = 0;
+        for (int call = 0; call < 14; call++) {
+            try {
+                quote(options);
+            } catch (CallTimeoutException alone) {
+                slow++;
+            }
+        }
+        assertTrue(slow > 0); // once the budget is spent, the slow one is asked alone
+    }
+
+    @Test
+    void aHedgeIsForFamiliesAndForWhatMayRunTwice() {
+        member(0);
+        assertThrows(ConfigurationException.class, () -> Retry.DEFAULT.withHedge(Duration.ofMillis(1)));
+        assertThrows(ConfigurationException.class, () -> HEDGED.retry().withHedge(Duration.ofMillis(-1)));
+        assertThrows(ConfigurationException.class, () -> shop.call("pricing.0", "quote", Map.of(), HEDGED));
+        assertInstanceOf(ConfigurationException.class, failureOf(shop.submit("pricing.0", "quote", Map.of(), HEDGED)));
+    }
+
+    private static void eventually(BooleanSupplier holds) throws InterruptedException {
+        long deadline = System.nanoTime() + 20_000_000_000L;
+        while (!holds.getAsBoolean() && System.nanoTime() < deadline) {
+            Thread.sleep(20);
+        }
+        assertTrue(holds.getAsBoolean());
     }
 
     @Test

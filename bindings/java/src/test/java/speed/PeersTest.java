@@ -58,6 +58,8 @@ class PeersTest extends TwoNodes {
                 List.of("etl.*"),
                 List.of("etl.old"),
                 List.of(),
+                List.of(),
+                "",
                 List.of());
         assertEquals(
                 List.of(true, false, false),

@@ -1,5 +1,6 @@
 package speed;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -10,12 +11,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.LongStream;
@@ -523,17 +527,66 @@ class StreamTest extends TwoNodes {
     }
 
     @Test
-    void aCallWhoseProgressIsWantedIsTriedOnceAndWaitedFor() {
-        CallOptions listening = CallOptions.DEFAULT.withProgress(told -> {});
-        assertThrows(
-                ConfigurationException.class,
-                () -> analytics.call("billing", "work", Map.of(), listening.withRetry(Retry.DEFAULT)));
-        Throwable refused = assertThrows(
-                        java.util.concurrent.ExecutionException.class,
-                        () -> analytics
-                                .submit("billing", "work", Map.of(), listening)
-                                .get())
+    void progressOfASubmittedCallIsHeardByAnotherThread() throws Exception {
+        billing.register("work", request -> {
+            request.progress(1, 2);
+            request.progress(2, 2);
+            return "done";
+        });
+        List<String> threads = Collections.synchronizedList(new ArrayList<>());
+        List<StreamProgress> heard = Collections.synchronizedList(new ArrayList<>());
+        CallOptions listening = CallOptions.DEFAULT.withProgress(told -> {
+            threads.add(Thread.currentThread().getName());
+            heard.add(told);
+        });
+        CompletableFuture<Object> call = analytics.submit("billing", "work", Map.of(), listening);
+        assertEquals("done", call.get(SOON.toSeconds(), TimeUnit.SECONDS));
+        assertEquals(new StreamProgress(2, 2.0, ""), heard.get(heard.size() - 1));
+        assertTrue(threads.stream().allMatch(name -> name.startsWith("speed-analytics-progress-")), threads.toString());
+    }
+
+    @Test
+    void aSubmittedCallWhoseProgressIsHeardCanBeWithdrawn() throws Exception {
+        CountDownLatch listened = new CountDownLatch(1);
+        billing.register("work", request -> {
+            request.progress(1, 2);
+            if (request.cancellation().await(SOON)) {
+                throw new CancellationException();
+            }
+            return "too late";
+        });
+        CompletableFuture<Object> call = analytics.submit(
+                "billing", "work", Map.of(), CallOptions.DEFAULT.withProgress(told -> listened.countDown()));
+        assertTrue(listened.await(SOON.toSeconds(), TimeUnit.SECONDS));
+        assertFalse(call.cancel(true));
+        assertInstanceOf(CallWithdrawnException.class, failureOf(call));
+    }
+
+    @Test
+    void whatAListenerOfASubmittedCallThrowsEndsTheCall() {
+        CountDownLatch withdrawn = new CountDownLatch(1);
+        billing.register("work", request -> {
+            request.cancellation().onCancel(withdrawn::countDown);
+            request.progress(1, 2);
+            return request.cancellation().await(SOON);
+        });
+        CallOptions failing = CallOptions.DEFAULT.withProgress(told -> {
+            throw new IllegalArgumentException("of the program");
+        });
+        CompletableFuture<Object> call = analytics.submit("billing", "work", Map.of(), failing);
+        assertInstanceOf(IllegalArgumentException.class, failureOf(call));
+        assertDoesNotThrow(() -> assertTrue(withdrawn.await(SOON.toSeconds(), TimeUnit.SECONDS)));
+    }
+
+    private static Throwable failureOf(CompletableFuture<Object> call) {
+        return assertThrows(ExecutionException.class, () -> call.get(SOON.toSeconds(), TimeUnit.SECONDS))
                 .getCause();
-        assertInstanceOf(ConfigurationException.class, refused);
+    }
+
+    @Test
+    void aCallWhoseProgressIsWantedIsTriedOnce() {
+        CallOptions both = CallOptions.DEFAULT.withProgress(told -> {}).withRetry(Retry.DEFAULT);
+        assertThrows(ConfigurationException.class, () -> analytics.call("billing", "work", Map.of(), both));
+        assertInstanceOf(ConfigurationException.class, failureOf(analytics.submit("billing", "work", Map.of(), both)));
     }
 }

@@ -1,6 +1,7 @@
 package speed.examples;
 
 import java.math.BigDecimal;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import speed.Node;
@@ -157,5 +158,8 @@ public final class Ledger {
 
         CallOptions patient = CallOptions.DEFAULT.withRetry(Retry.DEFAULT.withIdempotence());
         System.out.println(analytics.call("pricing.*", "quote", Map.of(), patient));
+
+        Retry hedged = Retry.DEFAULT.withIdempotence().withHedge(Duration.ofMillis(50));
+        System.out.println(analytics.call("pricing.*", "quote", Map.of(), CallOptions.DEFAULT.withRetry(hedged)));
     }
 }

@@ -11,11 +11,11 @@ import speed.internal.wire.Require;
  * @param traceparent W3C trace context; null takes that of the request at hand
  * @param views whether bytes of 32 KiB and more in the result are read-only ByteBuffers, without a copy, instead of
  *     arrays; {@code submit} never does that
- * @param retry how often it is tried; null for once. {@code submit} tries once
+ * @param retry how often it is tried; null for once
  * @param key of a family: what has the same key goes to the same node, as long as it is there; null for whichever has
  *     fewest calls of this node under way
- * @param onProgress is told, by the thread that calls, how far the service is; null for nobody. Such a call stays in
- *     this root, and is tried once; {@code submit} refuses it
+ * @param onProgress is told how far the service is, by the thread that calls, or one of its own for {@code submit}; null
+ *     for nobody. Such a call stays in this root, and is tried once
  */
 public record CallOptions(
         Duration timeout,
@@ -34,11 +34,11 @@ public record CallOptions(
      * @param traceparent W3C trace context; null takes that of the request at hand
      * @param views whether bytes of 32 KiB and more in the result are read-only ByteBuffers, without a copy, instead of
      *     arrays; {@code submit} never does that
-     * @param retry how often it is tried; null for once. {@code submit} tries once
+     * @param retry how often it is tried; null for once
      * @param key of a family: what has the same key goes to the same node, as long as it is there; null for whichever has
      *     fewest calls of this node under way
-     * @param onProgress is told, by the thread that calls, how far the service is; null for nobody. Such a call stays in
-     *     this root, and is tried once; {@code submit} refuses it
+     * @param onProgress is told how far the service is, by the thread that calls, or one of its own for {@code submit}; null
+     *     for nobody. Such a call stays in this root, and is tried once
      */
     public CallOptions {
         timeout = Require.timeout(timeout);

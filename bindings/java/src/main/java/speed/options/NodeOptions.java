@@ -38,6 +38,7 @@ public final class NodeOptions {
         private int maxDeliveries = 5;
         private long maxLaneBytes = 67_108_864;
         private int maxOpenFiles;
+        private String identity;
         private SegmentLimits segmentLimits = SegmentLimits.DEFAULT;
         private MessageSecurity security;
 
@@ -230,6 +231,16 @@ public final class NodeOptions {
      */
     public int maxOpenFiles() {
         return values.maxOpenFiles;
+    }
+
+    /**
+     * Identity file of this node alone ({@code speed key identity new}): its links with other identities open for
+     * nobody else.
+     *
+     * @return as given; null without it
+     */
+    public String identity() {
+        return values.identity;
     }
 
     /**
@@ -461,6 +472,18 @@ public final class NodeOptions {
          */
         public B maxOpenFiles(int count) {
             values.maxOpenFiles = within("maxOpenFiles", count, 1, Integer.MAX_VALUE);
+            return self();
+        }
+
+        /**
+         * Identity file of this node alone ({@code speed key identity new}): its links with other identities open for
+         * nobody else.
+         *
+         * @param path where it is
+         * @return these settings
+         */
+        public B identity(Path path) {
+            values.identity = Require.value("identity", path).toString();
             return self();
         }
 

@@ -14,10 +14,12 @@ import speed.internal.wire.Require;
  * @param budget how much of an attempt each call that succeeds earns, so that retries never multiply the load of a node
  *     that is in trouble: each that fails takes one of 10 away, and below 5 nothing is tried again; above 0 to 1, or 0 for
  *     no such bound
+ * @param hedge of a family of nodes, ask a second one where the first has not answered after this time, and take what comes
+ *     first; it costs as much of the budget as an attempt that failed. Only with {@code idempotent}; null for never
  */
-public record Retry(int attempts, Duration backoff, boolean idempotent, double budget) {
+public record Retry(int attempts, Duration backoff, boolean idempotent, double budget, Duration hedge) {
     /** Three attempts, a tenth of a second between the first two, and a tenth of an attempt for each success. */
-    public static final Retry DEFAULT = new Retry(3, Duration.ofMillis(100), false, 0.1);
+    public static final Retry DEFAULT = new Retry(3, Duration.ofMillis(100), false, 0.1, null);
 
     /**
      * Checks all.
@@ -28,7 +30,9 @@ public record Retry(int attempts, Duration backoff, boolean idempotent, double b
      * @param budget how much of an attempt each call that succeeds earns, so that retries never multiply the load of a node
      *     that is in trouble: each that fails takes one of 10 away, and below 5 nothing is tried again; above 0 to 1, or 0 for
      *     no such bound
-     * @throws ConfigurationException for numbers out of these ranges
+     * @param hedge of a family of nodes, ask a second one where the first has not answered after this time, and take what comes
+     *     first; it costs as much of the budget as an attempt that failed. Only with {@code idempotent}; null for never
+     * @throws ConfigurationException for numbers out of these ranges, and for a hedge of what may not run twice
      */
     public Retry {
         if (attempts < 1) {
@@ -41,6 +45,16 @@ public record Retry(int attempts, Duration backoff, boolean idempotent, double b
         if (!(budget >= 0 && budget <= 1)) {
             throw new ConfigurationException("budget is " + budget + "; use a number above 0, up to 1, or 0 for none");
         }
+        if (hedge != null) {
+            if (hedge.isNegative()) {
+                throw new ConfigurationException("hedge is " + hedge + "; use none or more");
+            }
+            if (!idempotent) {
+                throw new ConfigurationException(
+                        "a hedge needs withIdempotence(): the service may run twice for one call");
+            }
+            hedge = Require.timeout(hedge);
+        }
     }
 
     /**
@@ -50,7 +64,7 @@ public record Retry(int attempts, Duration backoff, boolean idempotent, double b
      * @return such a one
      */
     public Retry withAttempts(int most) {
-        return new Retry(most, backoff, idempotent, budget);
+        return new Retry(most, backoff, idempotent, budget, hedge);
     }
 
     /**
@@ -60,7 +74,7 @@ public record Retry(int attempts, Duration backoff, boolean idempotent, double b
      * @return such a one
      */
     public Retry withBackoff(Duration first) {
-        return new Retry(attempts, first, idempotent, budget);
+        return new Retry(attempts, first, idempotent, budget, hedge);
     }
 
     /**
@@ -69,7 +83,7 @@ public record Retry(int attempts, Duration backoff, boolean idempotent, double b
      * @return such a one
      */
     public Retry withIdempotence() {
-        return new Retry(attempts, backoff, true, budget);
+        return new Retry(attempts, backoff, true, budget, hedge);
     }
 
     /**
@@ -79,6 +93,16 @@ public record Retry(int attempts, Duration backoff, boolean idempotent, double b
      * @return such a one
      */
     public Retry withBudget(double earned) {
-        return new Retry(attempts, backoff, idempotent, earned);
+        return new Retry(attempts, backoff, idempotent, earned, hedge);
+    }
+
+    /**
+     * A second node of a family, beside the first. Large bytes of the result are arrays then, with and without views.
+     *
+     * @param after how long the first one may take; after {@link #withIdempotence}
+     * @return such a one
+     */
+    public Retry withHedge(Duration after) {
+        return new Retry(attempts, backoff, idempotent, budget, Require.value("hedge", after));
     }
 }

@@ -4,6 +4,7 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Locale;
@@ -24,7 +25,8 @@ public final class Agent {
      * Runs until the command {@code close} or the end of the input.
      *
      * @param line {@code --name NAME --root ROOT --key KEY [--allow PATTERN]… [--lease S] [--heartbeat S]
-     *     [--workers N] [--durability process|disk] [--lane-bytes N] [--ephemeral true|false]}
+     *     [--workers N] [--durability process|disk] [--lane-bytes N] [--ephemeral true|false]
+     *     [--identity FILE]}
      */
     public static void main(String[] line) throws IOException {
         Arguments arguments = new Arguments(line);
@@ -54,6 +56,9 @@ public final class Agent {
         }
         if (arguments.get("--ephemeral", "false").equals("true")) {
             builder.ephemeral();
+        }
+        if (arguments.has("--identity")) {
+            builder.identity(Path.of(arguments.get("--identity")));
         }
         try {
             return builder.open();

@@ -45,6 +45,7 @@ final class AgentServices {
         node.register("note", AgentServices::note);
         node.register("sequence", this::append);
         node.register("sequence_seen", request -> seen());
+        node.register("who", request -> List.of(request.caller(), request.callerIdentity()));
         node.register("traceparent", Request::traceparent);
         node.register("forbidden", request -> "not for you", List.of("nobody-1"));
         node.register("size", request -> (long) request.get("data", byte[].class).length);

@@ -170,11 +170,14 @@ public final class Vectors {
                                 texts(stated, "allow"),
                                 texts(stated, "deny"),
                                 texts(stated, "subscriptions"),
-                                stated.get("shared") == null ? List.of() : texts(stated, "shared")),
+                                textsIfAny(stated, "shared"),
+                                textsIfAny(stated, "identities"),
+                                textsIfAny(stated, "observers")),
                         text(stated, "language"),
                         text(stated, "version"),
-                        stated.get("features") == null ? List.of() : texts(stated, "features"),
-                        Boolean.TRUE.equals(stated.get("ephemeral")))
+                        textsIfAny(stated, "features"),
+                        Boolean.TRUE.equals(stated.get("ephemeral")),
+                        stated.get("identity") == null ? "" : text(stated, "identity"))
                 .encode(Decoding.RING.registryKeys().get(0), 0);
     }
 
@@ -262,6 +265,10 @@ public final class Vectors {
 
     private static String text(Map<?, ?> fields, String name) {
         return (String) fields.get(name);
+    }
+
+    private static List<String> textsIfAny(Map<?, ?> stated, String name) {
+        return stated.get(name) == null ? List.of() : texts(stated, name);
     }
 
     private static List<String> texts(Map<?, ?> fields, String name) {

@@ -3,8 +3,11 @@ package speed.internal.core;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.BiConsumer;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
 import speed.internal.wire.Names;
 
 /**
@@ -15,7 +18,7 @@ import speed.internal.wire.Names;
 public final class AccessPolicy {
     private static final int CACHE_LIMIT = 4096;
 
-    private volatile Rules rules = new Rules(Map.of());
+    private volatile Rules rules = new Rules(Map.of(), Set.of(), List.of());
 
     /**
      * A policy with some grants.
@@ -30,29 +33,35 @@ public final class AccessPolicy {
     /**
      * Grants; with one invalid pattern nothing is granted.
      *
-     * @param patterns node names, or families such as {@code etl.*}
-     * @throws speed.errors.InvalidNameException for a pattern that is neither
+     * @param patterns node names, families such as {@code etl.*}, or {@code name@fingerprint} for one identity
+     * @throws speed.errors.InvalidNameException for a pattern that is none of these
      */
     public synchronized void allow(String... patterns) {
         Map<String, Boolean> table = new HashMap<>(rules.table);
+        Set<String> identities = new TreeSet<>(rules.identities);
         for (String pattern : patterns) {
-            table.put(Names.checkGrant(pattern), true);
+            if (Names.namesIdentity(pattern)) {
+                table.put(Names.checkNode(Names.nameIn(pattern)), true);
+                identities.add(pattern);
+            } else {
+                table.put(Names.checkGrant(pattern), true);
+            }
         }
-        rules = new Rules(table);
+        rules = new Rules(table, identities, rules.observers);
     }
 
     /**
      * Grants and publishes; where that fails nothing was granted.
      *
-     * @param publish given all grants that are then in force, and what is excepted from them
+     * @param publish given this policy, with the grants that are then in force
      * @param patterns node names, or families such as {@code etl.*}
      * @throws speed.errors.InvalidNameException for a pattern that is neither
      */
-    public synchronized void allow(BiConsumer<List<String>, List<String>> publish, String... patterns) {
+    public synchronized void allow(Consumer<AccessPolicy> publish, String... patterns) {
         Rules before = rules;
         allow(patterns);
         try {
-            publish.accept(allowed(), denied());
+            publish.accept(this);
         } catch (RuntimeException | Error unpublished) {
             rules = before;
             throw unpublished;
@@ -72,7 +81,41 @@ public final class AccessPolicy {
             table.keySet().removeIf(rule -> covers(pattern, rule));
             table.put(pattern, false);
         }
-        rules = new Rules(table);
+        Set<String> identities = new TreeSet<>(rules.identities);
+        identities.removeIf(one -> !Boolean.TRUE.equals(table.get(Names.nameIn(one))));
+        rules = new Rules(table, identities, rules.observers);
+    }
+
+    /**
+     * Lets these look at the node without a grant, and nobody else.
+     *
+     * @param patterns node names or families, as the owner of the root named them
+     */
+    public synchronized void observe(List<String> patterns) {
+        rules = new Rules(rules.table, rules.identities, List.copyOf(patterns));
+    }
+
+    /**
+     * Whether a node may look, whatever it is granted: ping this one, and ask for figures.
+     *
+     * @param name of the node
+     * @return true for an observer
+     */
+    public boolean observes(String name) {
+        Rules now = rules;
+        return now.observers.stream().anyMatch(pattern -> Names.matches(pattern, name))
+                && now.table.entrySet().stream()
+                        .noneMatch(rule -> !rule.getValue() && Names.matches(rule.getKey(), name))
+                && !now.fingerprints.containsKey(name);
+    }
+
+    /**
+     * Who may look, as published in the registry entry.
+     *
+     * @return sorted patterns
+     */
+    public List<String> observers() {
+        return rules.observers;
     }
 
     /**
@@ -86,13 +129,16 @@ public final class AccessPolicy {
     }
 
     /**
-     * Whether a published grant covers a node, even if a denial excepts it.
+     * Whether a published grant, or a pattern of observers, covers a node, even if a denial excepts it.
      *
      * @param name of the node
      * @return true when it does
      */
     public boolean publishes(String name) {
-        return rules.allows(name) || rules.allowed.stream().anyMatch(pattern -> Names.matches(pattern, name));
+        Rules now = rules;
+        return now.allows(name)
+                || Stream.concat(now.allowed.stream(), now.observers.stream())
+                        .anyMatch(pattern -> Names.matches(pattern, name));
     }
 
     /**
@@ -102,6 +148,25 @@ public final class AccessPolicy {
      */
     public List<String> allowed() {
         return rules.allowed;
+    }
+
+    /**
+     * The grants that are of one identity, as published in the registry entry.
+     *
+     * @return sorted
+     */
+    public List<String> identities() {
+        return List.copyOf(rules.identities);
+    }
+
+    /**
+     * Of the identities that grants of a name are of.
+     *
+     * @param name of the node
+     * @return none where any identity will do
+     */
+    public Set<String> fingerprints(String name) {
+        return rules.fingerprints.getOrDefault(name, Set.of());
     }
 
     /**
@@ -123,16 +188,39 @@ public final class AccessPolicy {
         private final Map<String, Boolean> table;
         private final List<String> allowed;
         private final List<String> denied;
+        private final Set<String> identities;
+        private final List<String> observers;
+        /** By name. */
+        private final Map<String, Set<String>> fingerprints = new HashMap<>();
+
         private final Map<String, Boolean> decided = new ConcurrentHashMap<>();
 
-        Rules(Map<String, Boolean> table) {
+        Rules(Map<String, Boolean> table, Set<String> identities, List<String> observers) {
             this.table = table;
-            allowed = table.keySet().stream().filter(table::get).sorted().toList();
-            denied = table.keySet().stream()
-                    .filter(rule -> !table.get(rule))
-                    .filter(rule -> allowed.stream().anyMatch(grant -> covers(grant, rule)))
+            this.observers = observers;
+            this.identities = identities;
+            for (String one : identities) {
+                String fingerprint = one.substring(one.lastIndexOf('@') + 1);
+                fingerprints
+                        .computeIfAbsent(Names.nameIn(one), name -> new TreeSet<>())
+                        .add(fingerprint);
+            }
+            allowed = table.keySet().stream()
+                    .filter(table::get)
+                    .filter(one -> !fingerprints.containsKey(one))
                     .sorted()
                     .toList();
+            denied = table.keySet().stream()
+                    .filter(rule -> !table.get(rule))
+                    .filter(this::exceptsSomebody)
+                    .sorted()
+                    .toList();
+        }
+
+        /** Whether a denial excepts somebody from what is published. */
+        private boolean exceptsSomebody(String denial) {
+            return allowed.stream().anyMatch(grant -> covers(grant, denial))
+                    || observers.stream().anyMatch(one -> covers(one, denial) || covers(denial, one));
         }
 
         boolean allows(String name) {

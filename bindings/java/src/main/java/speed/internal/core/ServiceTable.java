@@ -17,6 +17,7 @@ import speed.Service;
 import speed.StreamService;
 import speed.errors.CallWithdrawnException;
 import speed.errors.ConfigurationException;
+import speed.errors.InvalidNameException;
 import speed.errors.ServiceExistsException;
 import speed.errors.ServiceNotFoundException;
 import speed.internal.wire.Fault;
@@ -99,6 +100,9 @@ public final class ServiceTable {
         if (service == null) {
             throw new ConfigurationException("service '" + name + "' is null: give what it does");
         }
+        if (options.allow() != null && options.allow().stream().anyMatch(Names::namesIdentity)) {
+            throw new InvalidNameException("grants of a service name nodes alone: grant the identity at the node");
+        }
         AccessPolicy policy = options.allow() == null ? null : new AccessPolicy(Hosts.localGrants(options.allow()));
         ServiceDescription described = options.description();
         Map<String, Object> told =
@@ -156,6 +160,11 @@ public final class ServiceTable {
 
     public boolean has(String name) {
         return rows.containsKey(name);
+    }
+
+    /** Sorted names of all services. */
+    public List<String> names() {
+        return rows.keySet().stream().sorted().toList();
     }
 
     /** Sorted names of the services that a node may call. */

@@ -8,6 +8,7 @@ import speed.internal.fs.KeyFiles.KeySource;
 import speed.internal.fs.Registration;
 import speed.internal.fs.Registry;
 import speed.internal.wire.Entry;
+import speed.internal.wire.Keyring;
 import speed.internal.wire.NodeId;
 import speed.options.NodeOptions;
 
@@ -26,6 +27,9 @@ public final class Context {
     public final Registry registry;
     public final Registration registration;
     public final AccessPolicy policy;
+    /** Null without an identity. */
+    public final PeerIdentities peers;
+
     public final int generation;
     /** Whether lanes are polled and written by renaming, since bells cannot be had here. */
     public final boolean polling;
@@ -43,12 +47,14 @@ public final class Context {
             Registry registry,
             Registration registration,
             AccessPolicy policy,
+            PeerIdentities peers,
             boolean polling) {
         this.options = options;
         this.keys = keys;
         this.registry = registry;
         this.registration = registration;
         this.policy = policy;
+        this.peers = peers;
         this.polling = polling;
         id = NodeId.of(options.name());
         generation = registration.entry().generation();
@@ -66,6 +72,22 @@ public final class Context {
 
     public String name() {
         return options.name();
+    }
+
+    /** Of the identity of this node; empty without one. */
+    public String fingerprint() {
+        return peers == null ? "" : peers.fingerprint();
+    }
+
+    /** Whether an entry grants this node to write. */
+    public boolean isGrantedBy(Entry entry) {
+        return entry.grants(name(), fingerprint());
+    }
+
+    /** The keys of now for what waits in files of this node: with an identity, nobody else has them. */
+    public Keyring restingKeyring() {
+        Keyring shared = registry.keyring();
+        return peers == null ? shared : shared.derived(peers.own()::restingKey);
     }
 
     /** Throws why the node cannot be used any more, if so. */

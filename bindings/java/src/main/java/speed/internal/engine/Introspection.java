@@ -69,7 +69,7 @@ public final class Introspection {
     private Map<String, Object> stats(String asker) {
         Map<String, Object> counters = context.stats.counters();
         lanes.addCounts(counters);
-        List<String> visible = services.names(asker);
+        List<String> visible = context.policy.observes(asker) ? services.names() : services.names(asker);
         long up = System.currentTimeMillis()
                 - context.registration.entry().times().startupTimestamp();
         Map<String, Object> fields = new LinkedHashMap<>();

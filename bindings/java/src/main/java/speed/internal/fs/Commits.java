@@ -197,6 +197,19 @@ final class Commits {
             }
             return passed;
         });
+        removeOpenings(cursor.file().generation());
+    }
+
+    /** Removes what opened older generations, once none of their files is left. */
+    private void removeOpenings(int generation) {
+        files.listing().openings().removeIf(opening -> {
+            boolean passed = opening.generation() < generation
+                    && files.laneFiles().stream().noneMatch(file -> file.generation() == opening.generation());
+            if (passed) {
+                files.removeOpening(opening);
+            }
+            return passed;
+        });
     }
 
     /** Unlinks the slots of passed generations, but for those where an unfinished envelope may name one. */

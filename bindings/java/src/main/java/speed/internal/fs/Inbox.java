@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.function.BiPredicate;
 import java.util.function.Predicate;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import speed.errors.SpeedException;
 import speed.internal.fs.Claiming.SweepHold;
@@ -14,6 +15,7 @@ import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.Limits;
 import speed.internal.wire.Names;
+import speed.internal.wire.NodeIdentity;
 
 /**
  * The inbox of a node: one lane directory per sender, everything else put aside. Used by the
@@ -36,6 +38,7 @@ public final class Inbox {
     private Quarantine quarantine;
     private long lateNanos;
     private boolean canSeal = true;
+    private Supplier<NodeIdentity> identity = () -> null;
     private BiPredicate<String, Integer> isLive = (sender, ofGeneration) -> false;
     private long listedAt = UNSETTLED;
     /** The change that was seen last, and since when (monotonic). */
@@ -61,6 +64,11 @@ public final class Inbox {
     /** The filesystem is remote: what one host seals another may not see in time. */
     public void neverSeal() {
         canSeal = false;
+    }
+
+    /** The identity of the node as it is now, which opens links that are bound to it; without this there is none. */
+    public void ownedBy(Supplier<NodeIdentity> own) {
+        identity = own;
     }
 
     /** How old a listing may be that the filesystem gives. */
@@ -159,7 +167,7 @@ public final class Inbox {
 
     /** Opens the lane of a sender for reading; LeaseLostException if this process was replaced. */
     public LaneReader lane(String sender) throws PosixException {
-        Link link = new Link(root, sender, name, generation, keyring, isEphemeral, canSeal);
+        Link link = new Link(root, sender, name, generation, keyring, isEphemeral, canSeal, identity);
         return LaneReader.open(link, quarantine, buffer, ofGeneration -> isLive.test(sender, ofGeneration));
     }
 

@@ -11,6 +11,7 @@ import speed.internal.wire.Block;
 import speed.internal.wire.KeyFile;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.Names;
+import speed.internal.wire.NodeIdentity;
 
 /** Reading key files; where root and key are looked for. */
 public final class KeyFiles {
@@ -56,16 +57,35 @@ public final class KeyFiles {
 
     /** The keys of the file. */
     static List<byte[]> read(String path) {
+        return KeyFile.parse(secret(path, KeyFile.MAX_BYTES, false));
+    }
+
+    /** The identity in a file, which nobody else may read; KeyFileException says what is wrong with it. */
+    public static NodeIdentity readIdentity(String path) {
+        return NodeIdentity.parse(secret(path, KeyFile.MAX_BYTES, true));
+    }
+
+    /**
+     * The text of a file that others cannot reach.
+     *
+     * @param isOfOne whether not even a group may read it
+     */
+    static byte[] secret(String path, int mostBytes, boolean isOfOne) {
         String place = followed(path);
         int file = open(path, place);
         try {
-            checkPrivate(path, Posix.status(file), directoryOf(place));
-            Block text = new Block(KeyFile.MAX_BYTES + 1);
+            FileStatus status = Posix.status(file);
+            checkPrivate(path, status, directoryOf(place));
+            if (isOfOne && status.has(040)) {
+                throw new KeyFileException(
+                        "a group can read " + path + ", and an identity is of one node: run `chmod 600 " + path + "`");
+            }
+            Block text = new Block(mostBytes + 1);
             int length = Posix.read(file, text, text.size, 0);
-            if (length > KeyFile.MAX_BYTES) {
+            if (length > mostBytes) {
                 throw new KeyFileException(path + " is too large for a key file: make one with `speed key new`");
             }
-            return KeyFile.parse(text.copy(0, length));
+            return text.copy(0, length);
         } catch (PosixException error) {
             throw new KeyFileException("cannot read the key file " + path + ": " + error.getMessage());
         } finally {
@@ -122,6 +142,39 @@ public final class KeyFiles {
             return true;
         }
         return Posix.uid() == 0 && directory.isShared() && directory.gid() == status.gid();
+    }
+
+    /** The identity file of a running node: renewed exchange keys and owners are taken while it goes on. Thread-safe. */
+    public static final class IdentitySource {
+        private final String path;
+        private volatile NodeIdentity now;
+
+        /** KeyFileException if the file is not sound. */
+        public IdentitySource(String path) {
+            this.path = Path.of(path).toAbsolutePath().toString();
+            now = readIdentity(this.path);
+        }
+
+        /** Another object once its exchange keys or owners are others. */
+        public NodeIdentity now() {
+            return now;
+        }
+
+        /** Takes what is in the file now; what is wrong with it, if what was read before goes on, else null. */
+        public String look() {
+            try {
+                NodeIdentity found = readIdentity(path);
+                if (!found.fingerprint().equals(now.fingerprint())) {
+                    return path + " has another identity: start the node anew for it";
+                }
+                if (!found.isAs(now)) {
+                    now = found;
+                }
+                return null;
+            } catch (KeyFileException refused) {
+                return refused.getMessage();
+            }
+        }
     }
 
     /** The key file of a running node: looked at again, and its keys taken, while the node goes on. Thread-safe. */

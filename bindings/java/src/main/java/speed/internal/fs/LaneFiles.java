@@ -7,9 +7,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
 import speed.errors.WireException;
 import speed.internal.fs.Posix.FileStatus;
 import speed.internal.wire.Block;
+import speed.internal.wire.BoundLink;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.DeliveryCounts;
 import speed.internal.wire.Fence;
@@ -18,7 +20,9 @@ import speed.internal.wire.LaneMac;
 import speed.internal.wire.Limits;
 import speed.internal.wire.Names;
 import speed.internal.wire.Names.LaneFile;
+import speed.internal.wire.Names.OpeningId;
 import speed.internal.wire.Names.SlotId;
+import speed.internal.wire.NodeIdentity;
 
 /**
  * One lane directory as its receiver sees it: listing, files, fences, the own cursor. Not thread-safe.
@@ -221,6 +225,22 @@ final class LaneFiles {
         quarantine.put(sample, sender + " " + nameOf(file), reason, offset);
     }
 
+    /** An opening of a bound link; null if it is missing, or no file to trust. */
+    byte[] readOpening(OpeningId opening) throws PosixException {
+        try {
+            return directory().readSmall(Names.openingName(opening), BoundLink.BYTES + 1);
+        } catch (PosixException error) {
+            if (error.saysGone()) {
+                return null;
+            }
+            throw error;
+        }
+    }
+
+    void removeOpening(OpeningId opening) {
+        remove(Names.openingName(opening));
+    }
+
     /** The fence of a generation; null if it is missing or not authentic. */
     Fence readFence(int generation) throws PosixException {
         try {
@@ -388,8 +408,8 @@ final class LaneFiles {
     }
 
     /**
-     * From whom to whom a lane leads, and under which root; the generation is the receiver's, which may be ephemeral.
-     * Where the filesystem is remote, its cursors cannot be sealed.
+     * From whom to whom a lane leads, and under which root; the generation is the receiver's, which may be ephemeral, and
+     * so is the identity of now, null without one. Where the filesystem is remote, its cursors cannot be sealed.
      */
     public record Link(
             String root,
@@ -398,7 +418,8 @@ final class LaneFiles {
             int generation,
             Keyring keyring,
             boolean isEphemeral,
-            boolean canSeal) {}
+            boolean canSeal,
+            Supplier<NodeIdentity> identity) {}
 
     /** What was dropped from a lane or strange in it, by reason. Thread-safe. */
     public static final class LaneCounts {

@@ -38,6 +38,7 @@ public final class LaneReader {
     private final LaneFiles files;
     private final LaneCounts counts;
     private final ReadBuffer buffer;
+    private final Openings openings;
     private final LinkOpener opener;
     private final LaneDecoder decoder;
     private final DuplicateSuspects repeats;
@@ -61,7 +62,8 @@ public final class LaneReader {
         this.files = files;
         this.buffer = buffer;
         counts = new LaneCounts();
-        opener = new LinkOpener(link.keyring(), sender, receiver, link.isEphemeral() ? link.generation() : 0);
+        openings = new Openings(link, files);
+        opener = new LinkOpener(link.keyring(), sender, receiver, link.isEphemeral() ? link.generation() : 0, openings);
         decoder = new LaneDecoder(sender, receiver, this::open);
         files.sealCursorsBelow(link.generation());
         Succession former = new Succession(files, counts, link);
@@ -199,7 +201,7 @@ public final class LaneReader {
             commits.commit();
             return new Taken(0, false);
         }
-        handOut(again, 0, received);
+        handOut(again.of(openings.fingerprint(again.header().keyId())), 0, received);
         return new Taken(again.header().envelopeBytes(), false);
     }
 
@@ -344,7 +346,13 @@ public final class LaneReader {
             Token token = progress.dispatched(header.sequence(), start, opened.end());
             boolean redelivered = repeats.mayBeRepeated(header, token);
             handOut(
-                    new Received(header, opened.payload(), redelivered, repeats.isUncertain(token), token),
+                    new Received(
+                            header,
+                            opened.payload(),
+                            redelivered,
+                            repeats.isUncertain(token),
+                            token,
+                            openings.fingerprint(header.keyId())),
                     at,
                     received);
         }

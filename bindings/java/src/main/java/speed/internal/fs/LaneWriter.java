@@ -9,6 +9,7 @@ import speed.internal.core.LaneProgress.Position;
 import speed.internal.fs.Posix.FileStatus;
 import speed.internal.fs.PosixException.UnclearRenameException;
 import speed.internal.wire.Block;
+import speed.internal.wire.BoundLink.OpeningFile;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.Header;
 import speed.internal.wire.LaneMac;
@@ -58,6 +59,10 @@ public final class LaneWriter {
     private PosixException flushError;
     private UncommittedBytes outstanding = new UncommittedBytes();
     private final SlotWriter slots;
+    /** The last one, and those before it that no append has left yet. */
+    private final List<OpeningFile> openings = new ArrayList<>();
+
+    private boolean hasLeftOpenings;
 
     public LaneWriter(String root, String source, String target, int generation, LaneMac mac, WriteOptions options) {
         this.root = root;
@@ -78,11 +83,39 @@ public final class LaneWriter {
      */
     public void append(Block envelopes, List<Integer> ends) {
         verifyIfDue();
+        leaveOpenings();
         if (options.renames) {
             publish(envelopes, ends.get(ends.size() - 1), ends.size());
         } else {
             appendHere(envelopes, ends);
         }
+    }
+
+    /** The file that the receiver needs before the envelopes of the next append; null on a link of no identities. */
+    public void opening(OpeningFile opening) {
+        if (opening == null) {
+            openings.clear();
+        } else if (openings.isEmpty() || openings.get(openings.size() - 1) != opening) {
+            openings.add(opening);
+            hasLeftOpenings = false;
+        }
+    }
+
+    /** On disk before the envelopes that they open, where these are to be. */
+    private void leaveOpenings() {
+        if (hasLeftOpenings || openings.isEmpty()) {
+            return;
+        }
+        try {
+            for (OpeningFile opening : openings) {
+                Posix.close(directory.replace(opening.name(), opening.bytes(), options.durable));
+                created = true;
+            }
+        } catch (PosixException error) {
+            throw failure(error, 0);
+        }
+        openings.subList(0, openings.size() - 1).clear();
+        hasLeftOpenings = true;
     }
 
     private void verifyIfDue() {
@@ -195,6 +228,7 @@ public final class LaneWriter {
 
     /** Appends the envelope of a payload, which is then written into the slot; fails like the others. */
     public void append(SlotWriter.Slot slot, long sequence, Block envelope, int length) {
+        leaveOpenings();
         appendHere(envelope, List.of(length));
         slots.use(slot, sequence, new Position(new LaneFile(generation, fileNumber), size - length));
     }
@@ -404,6 +438,7 @@ public final class LaneWriter {
             directory.close();
             directory = null;
         }
+        hasLeftOpenings = false;
     }
 
     private void restSlots() {

@@ -8,15 +8,17 @@ import speed.internal.wire.Cursor;
 import speed.internal.wire.LaneMac;
 import speed.internal.wire.Names;
 import speed.internal.wire.Names.LaneFile;
+import speed.internal.wire.Names.OpeningId;
 import speed.internal.wire.Names.SlotId;
 
 /**
- * What lies in a lane directory: files in order, slots, fences, cursors, starts and deliveries with the newest first,
- * foreign names.
+ * What lies in a lane directory: files in order, slots, openings, fences, cursors, starts and deliveries with the newest
+ * first, foreign names.
  */
 record Listing(
         List<LaneFile> laneFiles,
         List<SlotId> slots,
+        List<OpeningId> openings,
         List<Integer> fences,
         List<Integer> cursors,
         List<Integer> starts,
@@ -27,6 +29,7 @@ record Listing(
 
     static Listing of(Directory lane) throws PosixException {
         Listing listing = new Listing(
+                new ArrayList<>(),
                 new ArrayList<>(),
                 new ArrayList<>(),
                 new ArrayList<>(),
@@ -57,6 +60,8 @@ record Listing(
             deliveries.add(Names.parseDeliveries(name));
         } else if (Names.parseFence(name) > 0) {
             fences.add(Names.parseFence(name));
+        } else if (Names.parseOpening(name) != null) {
+            openings.add(Names.parseOpening(name));
         } else if (!name.startsWith(Names.TEMPORARY_PREFIX)) {
             foreign.add(name);
         }

@@ -6,6 +6,7 @@ import speed.errors.LeaseLostException;
 import speed.errors.RegistrationException;
 import speed.errors.StorageException;
 import speed.errors.WireException;
+import speed.internal.core.AccessPolicy;
 import speed.internal.core.Lease;
 import speed.internal.fs.Claiming.WonClaim;
 import speed.internal.wire.Entry;
@@ -17,8 +18,10 @@ import speed.internal.wire.Names;
  * @param lease in ms
  * @param heartbeat in ms
  * @param late ms after a change on another host within which it is seen here
+ * @param policy whom it lets write and look
  * @param ephemeral whether the name will not come back
  * @param starting whether it does not serve yet
+ * @param identity the card of the node; empty without one
  */
 public record Registrant(
         Registry registry,
@@ -27,9 +30,10 @@ public record Registrant(
         long heartbeat,
         long late,
         List<String> fabrics,
-        List<String> allow,
+        AccessPolicy policy,
         boolean ephemeral,
-        boolean starting) {
+        boolean starting,
+        String identity) {
     private static final String LANGUAGE = "java";
     private static final String VERSION = "0.1.0";
     private static final List<String> FEATURES = List.of(Entry.SEGMENTS, Entry.WITHDRAW, Entry.SLOTS, Entry.STREAMS);
@@ -40,11 +44,20 @@ public record Registrant(
      * @param beforePublish runs with the claim, before anyone can see the entry
      */
     public Registration register(Consumer<WonClaim> beforePublish) {
+        return register(beforePublish, () -> {});
+    }
+
+    /**
+     * The same.
+     *
+     * @param afterPublish what may still refuse: then the entry is taken back
+     */
+    public Registration register(Consumer<WonClaim> beforePublish, Runnable afterPublish) {
         Lease.check(lease, heartbeat, late);
         WonClaim won = claim();
         try {
             beforePublish.accept(won);
-            return publish(won);
+            return publish(won, afterPublish);
         } catch (RuntimeException | Error failure) {
             Claim.release(registry.root(), name, won.generation()); // or this process would keep the name from itself
             throw failure;
@@ -64,7 +77,7 @@ public record Registrant(
         }
     }
 
-    private Registration publish(WonClaim won) {
+    private Registration publish(WonClaim won, Runnable afterPublish) {
         long now = System.currentTimeMillis();
         Entry entry = new Entry(
                 name,
@@ -72,14 +85,23 @@ public record Registrant(
                 won.claimant().maker(),
                 new Entry.Times(now, now, Posix.monotonicMs(), lease, heartbeat),
                 new Entry.Published(
-                        starting ? Entry.STARTING : Entry.ONLINE, fabrics, allow, List.of(), List.of(), List.of()),
+                        starting ? Entry.STARTING : Entry.ONLINE,
+                        fabrics,
+                        policy.allowed(),
+                        policy.denied(),
+                        List.of(),
+                        List.of(),
+                        policy.identities(),
+                        policy.observers()),
                 LANGUAGE,
                 VERSION,
                 FEATURES,
-                ephemeral);
+                ephemeral,
+                identity);
         Registration registration = new Registration(registry, entry, won.claimant());
         try {
             registration.publish();
+            afterPublish.run();
             if (won.claimant().isExpired(Posix.monotonicMs())) {
                 throw new LeaseLostException("registering '" + name + "' took longer than its lease: try again");
             }

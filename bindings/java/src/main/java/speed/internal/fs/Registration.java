@@ -6,6 +6,7 @@ import speed.errors.LeaseLostException;
 import speed.errors.SpeedException;
 import speed.errors.StorageException;
 import speed.internal.GuardedBy;
+import speed.internal.core.AccessPolicy;
 import speed.internal.core.Lease;
 import speed.internal.fs.Registry.EntryFile;
 import speed.internal.wire.Block;
@@ -133,9 +134,10 @@ public final class Registration {
         update(now -> now.isStarting() ? now.publishing(now.published().with(Entry.ONLINE)) : now);
     }
 
-    /** With what is excepted from the grants. */
-    public void allow(List<String> grants, List<String> denials) {
-        update(now -> now.publishing(now.published().granting(grants, denials)));
+    /** Publishes the grants in force, what is excepted from them, and who may look. */
+    public void allow(AccessPolicy policy) {
+        update(now -> now.publishing(
+                now.published().granting(policy.allowed(), policy.denied(), policy.identities(), policy.observers())));
     }
 
     public void subscribe(List<String> patterns, List<String> shared) {

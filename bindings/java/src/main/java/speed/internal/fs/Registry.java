@@ -264,10 +264,10 @@ public final class Registry {
     }
 
     /**
-     * The entry of a name if it was live and allowed the sender at most 1 ms ago. Null says only that somebody
+     * The entry of a name if it was live and allowed the sender, with its identity, at most 1 ms ago. Null says only that somebody
      * must look more closely before refusing.
      */
-    public Entry granting(String name, String sender) {
+    public Entry granting(String name, String sender, String fingerprint) {
         long now = System.nanoTime();
         Known found = known.get(name);
         if (found == null || now - found.freshUntil >= 0 || found.freshUntil == 0) {
@@ -280,7 +280,7 @@ public final class Registry {
             }
             found.freshUntil = now + FRESH_NANOS;
         }
-        return found.entry != null && found.entry.grants(sender) ? found.entry : null;
+        return found.entry != null && found.entry.grants(sender, fingerprint) ? found.entry : null;
     }
 
     /** The entry of a name if its node may be alive, else null. */

@@ -8,6 +8,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import speed.errors.RootException;
 import speed.errors.SegmentStoreException;
@@ -34,7 +35,7 @@ public final class SegmentStore implements Closeable {
 
     private final String root;
     private final String name;
-    private final Keyring keyring;
+    private final Supplier<Keyring> keyring;
     private final boolean durable;
     private Directory directory;
     private SegmentIndex index;
@@ -42,7 +43,7 @@ public final class SegmentStore implements Closeable {
     private int putAside;
     private boolean closed;
 
-    public SegmentStore(String root, String name, Keyring keyring, boolean durable) {
+    public SegmentStore(String root, String name, Supplier<Keyring> keyring, boolean durable) {
         this.root = root;
         this.name = name;
         this.keyring = keyring;
@@ -176,7 +177,7 @@ public final class SegmentStore implements Closeable {
         } catch (PosixException error) {
             throw new SegmentStoreException("the segment store cannot be opened: " + error.getMessage(), false);
         }
-        return new SegmentIndex(Names.segmentIndexPath(root, name), name, keyring, durable);
+        return new SegmentIndex(Names.segmentIndexPath(root, name), name, keyring.get(), durable);
     }
 
     /** Native memory is given back late: one block serves all segments. */

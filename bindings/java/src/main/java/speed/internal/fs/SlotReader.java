@@ -89,7 +89,8 @@ final class SlotReader {
                     null,
                     envelope.redelivered(),
                     envelope.uncertain(),
-                    token);
+                    token,
+                    envelope.identity());
             return true;
         } catch (WireException refused) {
             int bytes = Math.min(envelope.header().envelopeBytes(), Limits.MAX_QUARANTINED_BYTES);

@@ -2,14 +2,17 @@ package speed.internal.node;
 
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.function.Consumer;
 import speed.internal.GuardedBy;
 import speed.internal.core.Counters;
+import speed.internal.core.Log;
 import speed.internal.core.PendingCalls;
 import speed.internal.core.Scheduler;
 import speed.internal.engine.Context;
 import speed.internal.engine.Introspection;
+import speed.internal.engine.LogLimiter;
 import speed.internal.engine.call.CallStreams;
 import speed.internal.engine.call.Calls;
 import speed.internal.engine.deliver.DeadLetterBox;
@@ -27,6 +30,7 @@ import speed.internal.engine.threads.WorkerPool.Job;
 import speed.internal.fs.Received;
 import speed.internal.wire.Control;
 import speed.internal.wire.Entry;
+import speed.internal.wire.Evidence.Verdict;
 import speed.internal.wire.Header;
 import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Limits;
@@ -38,6 +42,8 @@ import speed.internal.wire.SpcResponse;
  * refused; all other types are done when they are read.
  */
 final class Dispatch {
+    private static final Log LOG = new Log("speed.protocol");
+
     private final Context context;
     private final Links links;
     private final Calls calls;
@@ -48,6 +54,7 @@ final class Dispatch {
     private final Parts parts;
     private final Consumer<String> left;
     private final DeadLetterBox letters;
+    private final LogLimiter lines = new LogLimiter();
 
     @GuardedBy("this")
     private Segments segments;
@@ -73,13 +80,47 @@ final class Dispatch {
     /** Handles one authentic envelope; WireException for a payload that breaks a rule. */
     void dispatch(Lane lane, Received received) {
         Header header = received.header();
-        if (!header.has(EnvelopeType.REPLY) && !context.policy.allows(lane.source())) {
+        if (context.peers != null && !isKnown(lane, received)) {
+            return;
+        }
+        if (!header.has(EnvelopeType.REPLY) && !context.policy.allows(lane.source()) && !isLook(lane, received)) {
             refuseUnauthorised(lane, received);
         } else if (header.has(EnvelopeType.SEGMENT)) {
             segments().accept(lane, received);
         } else {
             handle(lane, received);
         }
+    }
+
+    /** Whether it is what an observer may write without a grant: a ping, or a question for figures. */
+    private boolean isLook(Lane lane, Received received) {
+        Header header = received.header();
+        if (!context.policy.observes(lane.source()) || header.has(EnvelopeType.SEGMENT)) {
+            return false;
+        }
+        boolean isQuestion = header.type() == EnvelopeType.DISCOVERY;
+        return Control.isLook(header.type(), isQuestion ? Control.decode(received.payload()) : Map.of());
+    }
+
+    /** Whether it comes of the identity that its sender is to have, or is discarded; answers too. */
+    private boolean isKnown(Lane lane, Received received) {
+        String source = lane.source();
+        if (!context.policy.allows(source) && !context.policy.observes(source) && !links.knows(source)) {
+            return true; // it has no grant, which it is told; nothing is remembered of it
+        }
+        Verdict verdict = context.peers.verdict(source, received.identity());
+        if (verdict == Verdict.ACCEPTED) {
+            return true;
+        }
+        context.stats.count(Counters.UNAUTHORISED);
+        context.stats.refusedSender(source);
+        lines.warn(
+                LOG,
+                "an envelope of {} is discarded: its identity is {}",
+                source,
+                verdict.name().toLowerCase(Locale.ROOT));
+        lane.drop(received.token());
+        return false;
     }
 
     private void handle(Lane lane, Received received) {

@@ -2,11 +2,13 @@ package speed.internal.node;
 
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import speed.BatchHandler;
 import speed.CallRequest;
 import speed.Interceptor;
@@ -21,13 +23,17 @@ import speed.errors.ConfigurationException;
 import speed.errors.NodeClosedException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
+import speed.internal.core.AccessPolicy;
 import speed.internal.core.Interceptors;
+import speed.internal.engine.PeerIdentities;
 import speed.internal.engine.call.Calls;
 import speed.internal.engine.call.Members;
 import speed.internal.engine.deliver.Delivery;
+import speed.internal.engine.remote.PassingCall;
 import speed.internal.engine.remote.Peer;
 import speed.internal.topics.HostedTopic;
 import speed.internal.wire.Batch;
+import speed.internal.wire.Card;
 import speed.internal.wire.Conversion;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Hosts;
@@ -65,9 +71,7 @@ final class OpenNode implements Node {
     public void allow(String... patterns) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context()
-                    .policy
-                    .allow(runtime.context().registration::allow, Hosts.localGrants(Arrays.asList(patterns)));
+            runtime.context().policy.allow(this::publish, Hosts.localGrants(Arrays.asList(patterns)));
         }
         runtime.lookAgain();
     }
@@ -77,17 +81,21 @@ final class OpenNode implements Node {
         checkOpen();
         synchronized (runtime) {
             runtime.context().policy.deny(Hosts.localGrants(Arrays.asList(patterns)));
-            runtime.context()
-                    .registration
-                    .allow(
-                            runtime.context().policy.allowed(),
-                            runtime.context().policy.denied());
+            runtime.context().registration.allow(runtime.context().policy);
         }
+    }
+
+    private void publish(AccessPolicy policy) {
+        PeerIdentities.checkGrants(policy, runtime.context().peers);
+        runtime.context().registration.allow(policy);
     }
 
     @Override
     public List<String> allowed() {
-        return runtime.context().policy.allowed();
+        AccessPolicy policy = runtime.context().policy;
+        List<String> grants = new ArrayList<>(policy.allowed());
+        grants.addAll(policy.identities());
+        return List.copyOf(grants);
     }
 
     // --- services ---
@@ -114,26 +122,36 @@ final class OpenNode implements Node {
         if (options.retry() == null) {
             return around.throughUnchecked(request, this::called);
         }
-        if (options.onProgress() != null) {
-            throw new ConfigurationException(
-                    "a call whose progress is wanted is not tried again: leave retry or onProgress");
-        }
+        checkTriedOnce(options);
+        Function<CallRequest, Object> calling = options.retry().hedge() == null ? this::called : this::hedged;
         return runtime.retries()
                 .repeated(
                         target,
                         options.timeout(),
                         options.retry(),
-                        left -> around.throughUnchecked(request.withOptions(options.withTimeout(left)), this::called));
+                        left -> around.throughUnchecked(request.withOptions(options.withTimeout(left)), calling));
+    }
+
+    private static void checkTriedOnce(CallOptions options) {
+        if (options.retry() != null && options.onProgress() != null) {
+            throw new ConfigurationException(
+                    "a call whose progress is wanted is not tried again: leave retry or onProgress");
+        }
+    }
+
+    private Object hedged(CallRequest request) {
+        return runtime.peers().hedged(request, () -> mayHedge(request));
+    }
+
+    private boolean mayHedge(CallRequest request) {
+        return runtime.retries().mayHedge(request.target(), request.options().retry());
     }
 
     /** One attempt, behind the interceptors. */
     private Object called(CallRequest request) {
         CallOptions options = request.options();
         if (options.onProgress() != null) {
-            Calls.Asked asked = Calls.Asked.now(
-                    request.target(), request.service(), request.arguments(), options.timeout(), options.traceparent());
-            Members members = runtime.peers().members(request.target(), options.key());
-            return runtime.streams().call(asked, members, options.onProgress(), options.views());
+            return runtime.streams().call(asked(request), members(request), options.onProgress(), options.views());
         }
         return peer(request.target(), options)
                 .call(
@@ -150,19 +168,50 @@ final class OpenNode implements Node {
         try {
             checkOpen();
             CallRequest request = new CallRequest(target, service, arguments, options);
-            if (options.onProgress() != null) {
-                throw new ConfigurationException("submit tells no progress: use call, or stream");
+            checkTriedOnce(options);
+            if (options.retry() == null) {
+                return around.submitted(request, this::submitted);
             }
-            return around.submitted(request, this::submitted);
+            Function<CallRequest, CompletableFuture<Object>> calling =
+                    options.retry().hedge() == null ? this::submitted : this::submittedHedged;
+            return runtime.retries()
+                    .submitted(
+                            target,
+                            options.timeout(),
+                            options.retry(),
+                            left -> around.submitted(request.withOptions(options.withTimeout(left)), calling));
         } catch (SpeedException failure) {
             return CompletableFuture.failedFuture(failure);
         }
     }
 
+    private static Calls.Asked asked(CallRequest request) {
+        CallOptions options = request.options();
+        return Calls.Asked.now(
+                request.target(), request.service(), request.arguments(), options.timeout(), options.traceparent());
+    }
+
+    private Members members(CallRequest request) {
+        return runtime.peers().members(request.target(), request.options().key());
+    }
+
     private CompletableFuture<Object> submitted(CallRequest request) {
         CallOptions options = request.options();
+        if (options.onProgress() != null) {
+            return runtime.streams().submit(asked(request), members(request), options.onProgress());
+        }
         return peer(request.target(), options)
                 .submit(request.service(), request.arguments(), options.timeout(), options.traceparent());
+    }
+
+    private CompletableFuture<Object> submittedHedged(CallRequest request) {
+        PassingCall call = runtime.peers().passing(request);
+        runtime.retries().after(request.options().retry().hedge(), call, () -> {
+            if (mayHedge(request)) {
+                call.askAnother();
+            }
+        });
+        return call;
     }
 
     @Override
@@ -321,7 +370,10 @@ final class OpenNode implements Node {
         long deadline = System.nanoTime() + timeout.toNanos();
         while (true) {
             Entry entry = runtime.context().registry.surelyLive(target);
-            if (entry != null && !entry.isLeaving() && !entry.isStarting() && entry.grants(name())) {
+            if (entry != null
+                    && !entry.isLeaving()
+                    && !entry.isStarting()
+                    && runtime.context().isGrantedBy(entry)) {
                 return info(entry);
             }
             if (System.nanoTime() >= deadline || runtime.context().awaitStop(WAIT_NANOS)) {
@@ -442,7 +494,9 @@ final class OpenNode implements Node {
                 published.allow(),
                 published.deny(),
                 published.subscriptions(),
-                published.shared());
+                published.shared(),
+                Card.fingerprintIn(entry),
+                published.identities());
     }
 
     @Override

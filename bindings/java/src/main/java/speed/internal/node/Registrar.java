@@ -7,6 +7,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import speed.errors.ConfigurationException;
 import speed.errors.LeaseLostException;
 import speed.errors.SpeedException;
 import speed.errors.StorageException;
@@ -15,9 +16,11 @@ import speed.internal.core.Log;
 import speed.internal.core.RegistryView;
 import speed.internal.engine.Context;
 import speed.internal.engine.LogLimiter;
+import speed.internal.fs.ObserverFile;
 import speed.internal.fs.PosixException;
 import speed.internal.fs.RegistryWatch;
 import speed.internal.wire.Entry;
+import speed.internal.wire.NodeIdentity;
 
 /** The registry thread: renews the lease, watches joins and leaves, notices nodes that died (R-n). Thread-safe. */
 final class Registrar {
@@ -40,6 +43,12 @@ final class Registrar {
     private RegistryWatch watch;
     /** What was said last of the key file; null if it is sound. */
     private String refused;
+    /** The same of the identity file. */
+    private String identityRefused;
+    /** The identity that the entry tells of; null without one. */
+    private NodeIdentity shown;
+    /** The same as of keys, of the observers. */
+    private String observersRefused;
 
     /**
      * The registry thread of a node.
@@ -52,6 +61,7 @@ final class Registrar {
         this.context = context;
         this.lost = lost;
         this.tasks = tasks;
+        shown = context.peers == null ? null : context.peers.own();
         thread = new Thread(this::run, "speed-" + context.name() + "-registry");
         thread.setDaemon(true);
     }
@@ -179,6 +189,8 @@ final class Registrar {
     /** One heartbeat; false once the name is lost. A failed write is tried again until the lease ends. */
     private boolean renewed() {
         lookAtKeys();
+        guarded("looking at the identity file", this::lookAtIdentity);
+        guarded("looking for observers", this::lookAtObservers);
         long restored = context.registration.claimsRestored();
         try {
             context.registration.heartbeat();
@@ -199,14 +211,51 @@ final class Registrar {
 
     /** Takes keys that changed; what is wrong with their file is said once, and again after it was mended. */
     private void lookAtKeys() {
-        String wrong = context.keys.look();
+        refused = told(context.keys.look(), refused);
+    }
+
+    /** Likewise exchange keys that were renewed: others seal for what the entry says. */
+    private void lookAtIdentity() {
+        if (context.peers == null) {
+            return;
+        }
+        identityRefused = told(context.peers.look(), identityRefused);
+        NodeIdentity now = context.peers.own();
+        if (now != shown) {
+            String card = context.peers.card(context.name());
+            context.registration.update(entry -> entry.showing(card));
+            shown = now;
+        }
+    }
+
+    /** What is wrong with a file of keys now; it is said unless it was before. */
+    private String told(String wrong, String before) {
         if (wrong != null) {
             context.stats.count(Counters.KEY_FILES_REFUSED);
-            if (!wrong.equals(refused)) {
+            if (!wrong.equals(before)) {
                 LOG.warn("{} goes on with the keys that it has: {}", context.name(), wrong);
             }
         }
-        refused = wrong;
+        return wrong;
+    }
+
+    /** Takes observers that changed; a file that does not count names none, which is said once. */
+    private void lookAtObservers() {
+        List<String> found = List.of();
+        String wrong = null;
+        try {
+            found = ObserverFile.read(context.options.root());
+        } catch (ConfigurationException nobody) {
+            wrong = nobody.getMessage();
+            if (!wrong.equals(observersRefused)) {
+                LOG.warn("{}", wrong);
+            }
+        }
+        observersRefused = wrong;
+        if (!found.equals(context.registration.entry().published().observers())) {
+            context.policy.observe(found);
+            context.registration.allow(context.policy);
+        }
     }
 
     /** Those who are waited for, and those who wait. */

@@ -5,17 +5,20 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.function.Supplier;
+import speed.errors.ConfigurationException;
 import speed.errors.DurabilityException;
 import speed.errors.NodeClosedException;
 import speed.errors.RootException;
 import speed.errors.SpeedException;
 import speed.internal.core.AccessPolicy;
 import speed.internal.core.Counters;
+import speed.internal.core.Log;
 import speed.internal.engine.Context;
 import speed.internal.engine.Introspection;
 import speed.internal.engine.LogLimiter;
 import speed.internal.engine.MessageProtection;
 import speed.internal.engine.NodeState;
+import speed.internal.engine.PeerIdentities;
 import speed.internal.engine.call.CallStreams;
 import speed.internal.engine.call.Calls;
 import speed.internal.engine.call.Retries;
@@ -39,6 +42,7 @@ import speed.internal.fs.Fences;
 import speed.internal.fs.Filesystem;
 import speed.internal.fs.Inbox;
 import speed.internal.fs.KeyFiles.KeySource;
+import speed.internal.fs.ObserverFile;
 import speed.internal.fs.PosixException;
 import speed.internal.fs.Registrant;
 import speed.internal.fs.Registration;
@@ -54,6 +58,7 @@ import speed.options.NodeOptions;
 
 /** One running node: its parts, and the order in which they start and stop. */
 public final class Runtime {
+    private static final Log LOG = new Log("speed.registry");
     private static final long READER_NANOS = 5_000_000_000L;
 
     private final Parts parts;
@@ -72,10 +77,19 @@ public final class Runtime {
         private Inbox inbox;
         private Bell bell;
 
-        void prepare(NodeOptions options, Registry registry, boolean polling, Filesystem filesystem, WonClaim won) {
+        void prepare(
+                NodeOptions options,
+                Registry registry,
+                PeerIdentities peers,
+                boolean polling,
+                Filesystem filesystem,
+                WonClaim won) {
             try {
                 inbox = new Inbox(
                         options.root(), options.name(), won.generation(), registry.keyring(), options.ephemeral());
+                if (peers != null) {
+                    inbox.ownedBy(peers::own);
+                }
                 inbox.late(filesystem.lateSeconds());
                 if (filesystem.isRemote()) {
                     inbox.neverSeal();
@@ -131,7 +145,7 @@ public final class Runtime {
         protocol = new Protocol(context, prepared.bell, prepared.inbox, dispatch);
         LargeSender large = new LargeSender(context, links, parts.calls(), pool);
         peers = new PeerLookup(links, parts.calls(), large, messages, pool, families());
-        retries = new Retries(context, pool);
+        retries = new Retries(context, pool, futures);
         outbox = new Outbox(context, peers, new Publishing(context, links, large, pool), messages);
         parts.introspection().about(protocol.lanes());
         context.onWakeBy(protocol::wakeBy);
@@ -167,8 +181,22 @@ public final class Runtime {
         AccessPolicy policy = new AccessPolicy(Hosts.localGrants(options.allow()));
         Registry.check(options.root()); // before the key: why that is out of reach is told by the root
         KeySource keys = new KeySource(options.key());
+        PeerIdentities peers =
+                options.identity() == null ? null : new PeerIdentities(options.root(), options.identity(), policy);
+        PeerIdentities.checkGrants(policy, peers);
         Registry registry = new Registry(options.root(), keys.keyring());
         registry.prepare();
+        try {
+            policy.observe(ObserverFile.read(options.root()));
+        } catch (ConfigurationException nobody) {
+            LOG.warn("{}", nobody.getMessage());
+        }
+        Runnable checkNotCopied = () -> {
+            if (peers != null) {
+                peers.checkNotCopied(options.name(), registry.liveEntries());
+            }
+        };
+        checkNotCopied.run();
         Filesystem filesystem = Filesystem.of(options.root());
         checkDurable(options, filesystem);
         boolean polling = options.polling() || filesystem.isRemote() || !filesystem.supportsFifo();
@@ -180,14 +208,17 @@ public final class Runtime {
                 options.heartbeat().toMillis(),
                 (long) (filesystem.lateSeconds() * 1000),
                 options.fabrics(),
-                policy.allowed(),
+                policy,
                 options.ephemeral(),
-                options.starting());
+                options.starting(),
+                peers == null ? "" : peers.card(options.name()));
         Registration registration = null;
         Context context = null;
         try {
-            registration = registrant.register(won -> prepared.prepare(options, registry, polling, filesystem, won));
-            context = new Context(options, keys, registry, registration, policy, polling);
+            registration = registrant.register(
+                    won -> prepared.prepare(options, registry, peers, polling, filesystem, won),
+                    checkNotCopied); // of two that start at once, each sees the other by now
+            context = new Context(options, keys, registry, registration, policy, peers, polling);
             return new Runtime(context, prepared).run();
         } catch (PosixException | RuntimeException failure) {
             if (context != null) {
@@ -355,7 +386,7 @@ public final class Runtime {
         for (OutgoingLink link : parts.links().all()) {
             try {
                 Entry entry = context.registry.live(link.target);
-                if (entry != null && entry.grants(context.name())) {
+                if (entry != null && context.isGrantedBy(entry)) {
                     link.sendNotice(notice);
                 }
             } catch (SpeedException undelivered) {

@@ -3,6 +3,7 @@ package speed.internal.wire;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.HexFormat;
+import speed.internal.wire.Names.OpeningId;
 
 /**
  * A link that two identities bind: its opening, which its sender leaves in the lane, and its key (I-4, I-5).
@@ -15,7 +16,10 @@ import java.util.HexFormat;
 public record BoundLink(NodeId source, NodeId target, int generation, int targetLife) {
     private static final int KEYS_AT = 32;
     private static final int FRONT_BYTES = 192;
-    private static final int BYTES = FRONT_BYTES + 64;
+    private static final int SHARED_KEY_AT = 16;
+    /** Of an opening. */
+    public static final int BYTES = FRONT_BYTES + 64;
+
     private static final byte[] MAGIC = {'S', 'P', 'D', 'O', 1};
 
     /**
@@ -26,6 +30,37 @@ public record BoundLink(NodeId source, NodeId target, int generation, int target
      * @param fingerprint whose link it is
      */
     public record Opened(byte[] opening, byte[] key, String fingerprint) {}
+
+    /**
+     * Two identities that bind a link.
+     *
+     * @param own that of the sender
+     * @param card of the receiver, as its entry has it
+     * @param to the same, read
+     */
+    public record Bond(NodeIdentity own, String card, Card to) {
+        /** With the node of a card; WireException BAD_IDENTITY for one with a weak key, or that is not of this node. */
+        public static Bond of(NodeIdentity own, String card, NodeId node) {
+            Card to = Card.decode(card, node);
+            own.agree(to.exchange()); // before anything is written
+            own.agree(to.renewed());
+            return new Bond(own, card, to);
+        }
+    }
+
+    /**
+     * The file that opens a link for its receiver.
+     *
+     * @param name in the lane
+     * @param bytes all of it
+     */
+    public record OpeningFile(String name, byte[] bytes) {}
+
+    /** The file that holds what was opened. */
+    OpeningFile file(Opened opened) {
+        String name = Names.openingName(new OpeningId(generation, Keyring.keyId(opened.key)));
+        return new OpeningFile(name, opened.opening);
+    }
 
     /** Opens the link under a shared key to the node of a card; the drawn secret is forgotten then. BAD_IDENTITY. */
     public Opened open(NodeIdentity own, Card to, byte[] shared, byte[] drawn) {
@@ -52,11 +87,16 @@ public record BoundLink(NodeId source, NodeId target, int generation, int target
         return new Opened(opening, key, own.fingerprint());
     }
 
+    /** The id of the shared key that an opening was made under. BAD_IDENTITY for what is no opening. */
+    public static long sharedKeyId(byte[] opening) {
+        require(opening.length == BYTES && startsWithMagic(opening), "no opening of a link");
+        return ByteBuffer.wrap(opening).getLong(SHARED_KEY_AT);
+    }
+
     /** The key of a link that another node opened to this one. BAD_IDENTITY. */
     public Opened accept(NodeIdentity own, byte[] shared, byte[] opening) {
-        require(opening.length == BYTES && startsWithMagic(opening), "no opening of a link");
+        require(sharedKeyId(opening) == Keyring.keyId(shared), "an opening under another shared key");
         ByteBuffer read = ByteBuffer.wrap(opening);
-        require(read.getLong(16) == Keyring.keyId(shared), "an opening under another shared key");
         boolean isOurs = read.getInt(8) == generation
                 && read.getInt(12) == targetLife
                 && Arrays.equals(key(opening, 3), own.exchange());

@@ -1,6 +1,8 @@
 package speed.internal.wire;
 
 import java.util.Arrays;
+import java.util.Base64;
+import speed.errors.WireException;
 
 /**
  * The public keys of a node, in its entry (I-3).
@@ -39,6 +41,31 @@ public record Card(byte[] signing, byte[] exchange, byte[] renewed) {
                 signing,
                 Arrays.copyOfRange(keys, Curve.BYTES, 2 * Curve.BYTES),
                 Arrays.copyOfRange(keys, 2 * Curve.BYTES, KEYS_BYTES));
+    }
+
+    /** The same of the text in an entry. */
+    public static Card decode(String text, NodeId node) {
+        try {
+            return read(Base64.getDecoder().decode(text), node);
+        } catch (IllegalArgumentException notBase64) {
+            throw NodeIdentity.refused("a card that is no Base64");
+        }
+    }
+
+    /** The card of a node as its entry has it. */
+    public static String encode(NodeIdentity identity, NodeId node) {
+        return Base64.getEncoder().encodeToString(of(identity, node));
+    }
+
+    /** What names the identity in an entry; empty without one, and where the card is not sound. */
+    public static String fingerprintIn(Entry entry) {
+        try {
+            return entry.identity().isEmpty()
+                    ? ""
+                    : decode(entry.identity(), NodeId.of(entry.name())).fingerprint();
+        } catch (WireException refused) {
+            return "";
+        }
     }
 
     /** What names the identity. */

@@ -5,10 +5,16 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import speed.errors.WireException;
+import speed.internal.wire.Header.EnvelopeType;
 
 /** Payloads of ACK, HEARTBEAT, DISCOVERY and ERROR envelopes: small msgpack maps. */
 public final class Control {
     private Control() {}
+
+    /** Whether a question is one that an observer may ask without a grant: a ping, or for figures. */
+    public static boolean isLook(EnvelopeType type, Map<?, ?> body) {
+        return type == EnvelopeType.HEARTBEAT || type == EnvelopeType.DISCOVERY && "STATS".equals(body.get("op"));
+    }
 
     /** The payload of a control envelope. */
     public static byte[] encode(Map<String, Object> body) {

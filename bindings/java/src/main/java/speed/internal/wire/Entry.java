@@ -18,7 +18,7 @@ import speed.errors.WireException;
  * What a node publishes about itself: one JSON line, its MAC, padding to a fixed capacity.
  *
  * <p>Nodes of earlier releases write no {@code features}: then there are none. The name of an {@code ephemeral} node
- * will not come back.
+ * will not come back. Its {@code identity} is its card, empty without one.
  */
 public record Entry(
         String name,
@@ -29,7 +29,8 @@ public record Entry(
         String language,
         String version,
         List<String> features,
-        boolean ephemeral) {
+        boolean ephemeral,
+        String identity) {
     public static final String STARTING = "starting";
     public static final String ONLINE = "online";
     public static final String LEAVING = "leaving";
@@ -54,7 +55,8 @@ public record Entry(
 
     /**
      * What its program may change while it lives. What is more specific decides between {@code allow} and {@code deny}. An
-     * event of a {@code shared} subscription goes to one node of its family.
+     * event of a {@code shared} subscription goes to one node of its family. Of {@code identities} each is a grant of one;
+     * {@code observers} may look without a grant.
      */
     public record Published(
             String status,
@@ -62,21 +64,50 @@ public record Entry(
             List<String> allow,
             List<String> deny,
             List<String> subscriptions,
-            List<String> shared) {
-        /** Returns the same with another status. */
-        public Published with(String newStatus) {
-            return new Published(newStatus, fabrics, allow, deny, subscriptions, shared);
+            List<String> shared,
+            List<String> identities,
+            List<String> observers) {
+        /** Without grants of identities, and without observers. */
+        public Published(
+                String status,
+                List<String> fabrics,
+                List<String> allow,
+                List<String> deny,
+                List<String> subscriptions,
+                List<String> shared) {
+            this(status, fabrics, allow, deny, subscriptions, shared, List.of(), List.of());
         }
 
-        /** Returns the same with other grants and what is excepted from them. */
-        public Published granting(List<String> newAllow, List<String> newDeny) {
-            return new Published(status, fabrics, newAllow, newDeny, subscriptions, shared);
+        /** Returns the same with another status. */
+        public Published with(String newStatus) {
+            return new Published(newStatus, fabrics, allow, deny, subscriptions, shared, identities, observers);
+        }
+
+        /** Returns the same with other grants, what is excepted from them, and others who may look. */
+        public Published granting(
+                List<String> newAllow, List<String> newDeny, List<String> newIdentities, List<String> newObservers) {
+            return new Published(
+                    status, fabrics, newAllow, newDeny, subscriptions, shared, newIdentities, newObservers);
         }
 
         /** Returns the same with other subscriptions. */
         public Published subscribing(List<String> patterns, List<String> sharedPatterns) {
-            return new Published(status, fabrics, allow, deny, patterns, sharedPatterns);
+            return new Published(status, fabrics, allow, deny, patterns, sharedPatterns, identities, observers);
         }
+    }
+
+    /** Of a node without an identity. */
+    public Entry(
+            String name,
+            int generation,
+            Process process,
+            Times times,
+            Published published,
+            String language,
+            String version,
+            List<String> features,
+            boolean ephemeral) {
+        this(name, generation, process, times, published, language, version, features, ephemeral, "");
     }
 
     /** Returns this entry with another heartbeat. */
@@ -91,13 +122,19 @@ public record Entry(
         return with(times, now);
     }
 
+    /** Returns this entry with another card. */
+    public Entry showing(String card) {
+        return new Entry(name, generation, process, times, published, language, version, features, ephemeral, card);
+    }
+
     /** Returns this entry as one that everybody finds stale. */
     public Entry expired() {
         return with(new Times(times.startupTimestamp, times.lastHeartbeat, 0, 1, 1), published.with(LEAVING));
     }
 
     private Entry with(Times newTimes, Published newPublished) {
-        return new Entry(name, generation, process, newTimes, newPublished, language, version, features, ephemeral);
+        return new Entry(
+                name, generation, process, newTimes, newPublished, language, version, features, ephemeral, identity);
     }
 
     public long lease() {
@@ -116,9 +153,27 @@ public record Entry(
         return published.subscriptions;
     }
 
-    /** Whether the most specific pattern it publishes that covers a sender is a grant. */
-    public boolean grants(String sender) {
-        return grants(published.allow, published.deny, sender);
+    /**
+     * Whether the most specific pattern it publishes that covers a sender is a grant; those of the name that are of
+     * identities decide before all others.
+     *
+     * @param fingerprint of the sender's identity; empty without one
+     */
+    public boolean grants(String sender, String fingerprint) {
+        return grantsIdentitiesOf(sender)
+                ? published.identities.contains(sender + "@" + fingerprint)
+                : grants(published.allow, published.deny, sender);
+    }
+
+    private boolean grantsIdentitiesOf(String sender) {
+        return published.identities.stream().anyMatch(one -> Names.nameIn(one).equals(sender));
+    }
+
+    /** Whether a sender may look, a ping or a question for figures, by what it publishes, whatever it grants. */
+    public boolean isObservedBy(String sender) {
+        return published.observers.stream().anyMatch(one -> Names.matches(one, sender))
+                && published.deny.stream().noneMatch(one -> Names.matches(one, sender))
+                && !grantsIdentitiesOf(sender);
     }
 
     /** The same of patterns that an entry published. */
@@ -222,6 +277,15 @@ public record Entry(
         if (!published.shared.isEmpty()) {
             fields.put("shared", published.shared);
         }
+        if (!identity.isEmpty()) {
+            fields.put("identity", identity);
+        }
+        if (!published.identities.isEmpty()) {
+            fields.put("identities", published.identities);
+        }
+        if (!published.observers.isEmpty()) {
+            fields.put("observers", published.observers);
+        }
         return fields;
     }
 
@@ -292,13 +356,17 @@ public record Entry(
                         fields.texts("allow"),
                         fields.has("deny") ? fields.texts("deny") : List.of(),
                         fields.texts("subscriptions"),
-                        fields.has("shared") ? fields.texts("shared") : List.of()),
+                        fields.has("shared") ? fields.texts("shared") : List.of(),
+                        fields.has("identities") ? fields.texts("identities") : List.of(),
+                        fields.has("observers") ? fields.texts("observers") : List.of()),
                 fields.text("language"),
                 fields.text("version"),
                 fields.has("features") ? fields.texts("features") : List.of(),
-                fields.has("ephemeral") && fields.flag("ephemeral"));
+                fields.has("ephemeral") && fields.flag("ephemeral"),
+                fields.has("identity") ? fields.text("identity") : "");
         entry.published.allow.forEach(Names::checkGrant);
         entry.published.deny.forEach(Names::checkGrant);
+        entry.published.observers.forEach(Names::checkGrant);
         entry.published.subscriptions.forEach(Names::checkTopicPattern);
         entry.published.shared.forEach(Names::checkTopicPattern);
         if (!STATUSES.contains(entry.status()) || !NodeId.of(entry.name).hex().equals(fields.text("nodeId"))) {

@@ -55,6 +55,20 @@ public record Evidence(
         return known.fingerprint().equals(fingerprint) ? Verdict.ACCEPTED : Verdict.CHANGED;
     }
 
+    /**
+     * What is to be remembered with a verdict, null for nothing: a statement may be removed, or an older one put back.
+     *
+     * @param fingerprint what was judged
+     */
+    public KnownIdentity learnt(String fingerprint, Verdict verdict) {
+        Statement stated = current();
+        if (stated != null) {
+            return new KnownIdentity(stated.fingerprint(), stated.issued(), stated.kind() == Statement.REVOKED);
+        }
+        boolean isMet = verdict == Verdict.FIRST || verdict == Verdict.ACCEPTED && known == null;
+        return isMet && !fingerprint.isEmpty() ? new KnownIdentity(fingerprint, 0, false) : null;
+    }
+
     /** The statement, unless a newer one was seen before: an old one may have been put back. */
     private Statement current() {
         boolean isOld = statement != null && known != null && statement.issued() < known.issued();

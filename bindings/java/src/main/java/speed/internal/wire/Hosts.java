@@ -28,7 +28,7 @@ public final class Hosts {
     /** A grant as nodes of this root know it: {@code etl.*@hosta} is about stand-ins. InvalidNameException. */
     public static String localGrant(String pattern) {
         int at = pattern == null ? -1 : pattern.indexOf('@');
-        if (at < 0) {
+        if (at < 0 || Names.namesIdentity(pattern)) {
             return pattern; // the policy checks it
         }
         String node = pattern.substring(0, at);

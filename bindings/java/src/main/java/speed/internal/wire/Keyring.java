@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.function.UnaryOperator;
 import java.util.stream.LongStream;
 import speed.errors.ConfigurationException;
 import speed.errors.WireException;
@@ -54,8 +55,8 @@ public final class Keyring {
             return ids[0];
         }
 
-        Aead sealing(NodeId source, NodeId target, int generation, int targetLife) {
-            return aead(linkKey(keys.get(0), source, target, generation, targetLife));
+        byte[] first() {
+            return keys.get(0);
         }
 
         private byte[] find(long id) {
@@ -177,12 +178,28 @@ public final class Keyring {
         return key(ByteBuffer.wrap(keyId).getLong());
     }
 
-    private byte[] key(long keyId) {
+    /** The accepted key of an id; null where there is none, also after a look. */
+    public byte[] find(long keyId) {
         byte[] key = now.find(keyId);
         if (key == null) {
             look();
             key = now.find(keyId);
         }
+        return key;
+    }
+
+    /** Whether a key of now has this id. */
+    boolean has(long keyId) {
+        return now.find(keyId) != null;
+    }
+
+    /** What is made of each key of this moment; it stays. */
+    public Keyring derived(UnaryOperator<byte[]> derive) {
+        return new Keyring(now.keys.stream().map(derive).toList());
+    }
+
+    private byte[] key(long keyId) {
+        byte[] key = find(keyId);
         if (key == null) {
             throw unknown();
         }

@@ -39,6 +39,8 @@ public final class Limits {
     public static final int FINGERPRINT_BYTES = 20;
     public static final int MAX_EXCHANGE_KEYS = 4;
     public static final int MAX_OWNERS = 4;
+    public static final int MAX_OBSERVERS = 64;
+    public static final int MAX_OBSERVERS_BYTES = 4096;
     public static final int MAX_LINKS = 40;
     public static final int MAX_ENTRY_BYTES = 65_536;
     public static final int MAX_CLAIM_BYTES = 4096;

@@ -10,14 +10,16 @@ public final class LinkOpener {
     private final NodeId source;
     private final NodeId target;
     private final int targetLife;
+    private final BoundKeys bound;
     private final Map<Choice, Aead> derived = new Recent();
     private Keyring.Keys keys;
+    private Object own;
     private Choice lastChoice;
     private Aead lastAead;
 
     /** An opener for a receiver that is not ephemeral. */
     public LinkOpener(Keyring keyring, NodeId source, NodeId target) {
-        this(keyring, source, target, 0);
+        this(keyring, source, target, 0, (keyId, generation) -> null);
     }
 
     /**
@@ -25,7 +27,8 @@ public final class LinkOpener {
      *
      * @param targetLife the receiver's generation if it is ephemeral, else 0
      */
-    public LinkOpener(Keyring keyring, NodeId source, NodeId target, int targetLife) {
+    public LinkOpener(Keyring keyring, NodeId source, NodeId target, int targetLife, BoundKeys bound) {
+        this.bound = bound;
         this.keyring = keyring;
         this.source = source;
         this.target = target;
@@ -49,19 +52,37 @@ public final class LinkOpener {
     }
 
     private Aead aead(Header header) {
-        if (keys != keyring.now()) { // a key that was retired is not accepted any more
+        if (keys != keyring.now() || own != bound.own()) { // a key that was retired is not accepted any more
             keys = keyring.now();
+            own = bound.own();
             derived.clear();
             lastChoice = null;
         }
         Choice choice = lastChoice;
         if (choice == null || choice.keyId != header.keyId() || choice.generation != header.generation()) {
             choice = new Choice(header.keyId(), header.generation());
-            lastAead = derived.computeIfAbsent(
-                    choice, wanted -> keyring.opening(wanted.keyId, source, target, wanted.generation, targetLife));
+            lastAead = derived.computeIfAbsent(choice, this::derive);
             lastChoice = choice;
         }
         return lastAead;
+    }
+
+    private Aead derive(Choice wanted) {
+        byte[] key = keyring.has(wanted.keyId) ? null : bound.key(wanted.keyId, wanted.generation);
+        return key != null
+                ? Keyring.aead(key)
+                : keyring.opening(wanted.keyId, source, target, wanted.generation, targetLife);
+    }
+
+    /** What opens bound links, whose keys no shared key has the id of. */
+    public interface BoundKeys {
+        /** Another object once the own secrets are others: then what was opened before is opened again. */
+        default Object own() {
+            return null;
+        }
+
+        /** The key of a link; null where nothing opens it. WireException BAD_IDENTITY for what is not sound. */
+        byte[] key(long keyId, int generation);
     }
 
     private record Choice(long keyId, int generation) {}

@@ -1,6 +1,8 @@
 package speed.internal.wire;
 
 import java.util.function.Consumer;
+import speed.internal.wire.BoundLink.Bond;
+import speed.internal.wire.BoundLink.OpeningFile;
 import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Header.Sequence;
 
@@ -16,8 +18,11 @@ public final class LinkSealer {
     private final byte[] nonces = new byte[NONCE_BATCH * Limits.NONCE_BYTES];
     private int nonceAt = nonces.length;
     private Keyring.Keys keys;
+    private long keyId;
     private Aead aead;
     private int targetLife;
+    private Bond bond;
+    private OpeningFile opening;
 
     /**
      * A sealer.
@@ -35,15 +40,44 @@ public final class LinkSealer {
 
     private void take(Keyring.Keys newKeys) {
         keys = newKeys;
-        aead = newKeys.sealing(source, target, generation, targetLife);
+        keyId = newKeys.idNumber();
+        byte[] key = bond == null
+                ? Keyring.linkKey(newKeys.first(), source, target, generation, targetLife)
+                : boundKey(newKeys.first());
+        aead = Keyring.aead(key);
     }
 
-    /** Seals for this life of an ephemeral receiver from now on; 0 for a receiver that is not ephemeral. */
-    public void sealFor(int life) {
-        if (life != targetLife) {
+    private byte[] boundKey(byte[] shared) {
+        byte[] drawn = new byte[Limits.KEY_BYTES];
+        random.accept(drawn);
+        BoundLink link = new BoundLink(source, target, generation, targetLife);
+        BoundLink.Opened opened = link.open(bond.own(), bond.to(), shared, drawn);
+        opening = link.file(opened);
+        keyId = Keyring.keyId(opened.key());
+        return opened.key();
+    }
+
+    /**
+     * Seals for this life of an ephemeral receiver from now on, 0 for a receiver that is not ephemeral, and for the
+     * identities of a bond, null for a link of none.
+     */
+    public void sealFor(int life, Bond newBond) {
+        if (life != targetLife || newBond != bond) {
             targetLife = life;
+            bond = newBond;
+            opening = null;
             take(keyring.now());
         }
+    }
+
+    /** The same, with this life as it is. */
+    public void bind(Bond newBond) {
+        sealFor(targetLife, newBond);
+    }
+
+    /** What the receiver needs before what was sealed last; null where no identities bind the link. */
+    public OpeningFile opening() {
+        return opening;
     }
 
     /** Writes one whole envelope into the block at an offset; returns its bytes. */
@@ -55,14 +89,7 @@ public final class LinkSealer {
             take(keyring.now());
         }
         Header header = new Header(
-                type,
-                flags,
-                Sequence.of(generation, counter),
-                timestampMs,
-                payload.length,
-                source,
-                target,
-                keys.idNumber());
+                type, flags, Sequence.of(generation, counter), timestampMs, payload.length, source, target, keyId);
         header.put(into.bytes, at);
         putNonce(into, at + Header.NONCE_AT);
         into.bytes.put(at + Limits.AAD_BYTES, payload);

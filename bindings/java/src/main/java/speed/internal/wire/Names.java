@@ -9,6 +9,8 @@ import speed.errors.InvalidNameException;
 public final class Names {
     public static final String REGISTRY = "speed_registry";
     public static final String CLAIMS = ".claims";
+    public static final String STATEMENTS = ".identities";
+    public static final String OBSERVERS = ".observers";
     public static final String FLOOR = "floor";
     public static final String FLOOR_LOCK = ".floor.lock";
     public static final String TEMPORARY_PREFIX = ".tmp-";
@@ -18,6 +20,8 @@ public final class Names {
             Set.of(REGISTRY, "speed.key", "speed.key.new", "journal", "topics", "bell", "inbox", "quarantine");
     private static final Pattern DIGITS = Pattern.compile("[0-9]{2,10}");
     private static final Set<String> LETTER_STATES = Set.of("letter", "retry", "trying");
+    private static final String OPENING = ".opening";
+    private static final Pattern OPENED_KEY = Pattern.compile("[0-9a-f]{16}\\.opening");
     private static final Pattern SHARDS = Pattern.compile("[0-9a-f]{32}\\.shards");
     private static final int MAX_GENERATION = (1 << Limits.GENERATION_BITS) - 1;
     private static final long MAX_SEGMENT = (1L << 32) - 1;
@@ -68,6 +72,17 @@ public final class Names {
         }
         checkNode(withoutFamily(pattern));
         return pattern;
+    }
+
+    /** Whether a grant is of one identity: {@code name@fingerprint}. */
+    public static boolean namesIdentity(String pattern) {
+        int at = pattern == null ? -1 : pattern.lastIndexOf('@');
+        return at >= 0 && NodeIdentity.isFingerprint(pattern.substring(at + 1));
+    }
+
+    /** The name in a grant that is of one identity. */
+    public static String nameIn(String grant) {
+        return grant.substring(0, Math.max(0, grant.lastIndexOf('@')));
     }
 
     /** Returns the pattern if it is a topic, {@code topic.*} or {@code *}. */
@@ -241,6 +256,21 @@ public final class Names {
         return root + "/speed.key";
     }
 
+    /** What an owner states of a name. */
+    public static String statementPath(String root, String name) {
+        return registryDirectory(root) + "/" + STATEMENTS + "/" + name;
+    }
+
+    /** Who may look at all nodes of a root. */
+    public static String observersPath(String root) {
+        return registryDirectory(root) + "/" + OBSERVERS;
+    }
+
+    /** What the node of an identity file remembers of others. */
+    public static String knownPath(String path) {
+        return path + ".known";
+    }
+
     /** Where the next content of a key file is written. */
     public static String nextKeyPath(String path) {
         return path + ".new";
@@ -280,6 +310,20 @@ public final class Names {
 
     public static String fenceName(int generation) {
         return six(generation) + ".fence";
+    }
+
+    public static String openingName(OpeningId opening) {
+        return six(opening.generation()) + "-" + HexFormat.of().toHexDigits(opening.keyId()) + OPENING;
+    }
+
+    /** The bound link that a file of this name opens, null for anything else. */
+    public static OpeningId parseOpening(String filename) {
+        int dash = filename.indexOf('-');
+        int generation = dash < 0 ? 0 : generation(filename.substring(0, dash));
+        String digits = generation == 0 ? "" : filename.substring(dash + 1);
+        return OPENED_KEY.matcher(digits).matches()
+                ? new OpeningId(generation, HexFormat.fromHexDigitsToLong(digits, 0, 2 * Limits.KEY_ID_BYTES))
+                : null;
     }
 
     /** The place that a lane file's name says, null for anything else. */
@@ -345,6 +389,9 @@ public final class Names {
         String digits = Long.toString(number);
         return "0".repeat(Math.max(0, width - digits.length())) + digits;
     }
+
+    /** One opening of a bound link in a lane: of which generation of its sender, and the id of its key. */
+    public record OpeningId(int generation, long keyId) {}
 
     /** One slot of a lane: of which generation of its sender, and which of its numbers from 1. */
     public record SlotId(int generation, int number) {}

@@ -123,6 +123,13 @@ public final class NodeIdentity {
         }
     }
 
+    /** What takes the place of a shared key for files of this node alone. */
+    public byte[] restingKey(byte[] shared) {
+        byte[] secrets = Arrays.copyOf(shared, shared.length + exchangeSecret.length);
+        System.arraycopy(exchangeSecret, 0, secrets, shared.length, exchangeSecret.length);
+        return Hashes.hkdf(secrets, ascii("speed/1 identity at rest"));
+    }
+
     /** What this identity and the holder of a public key share; BAD_IDENTITY for a weak key. */
     byte[] agree(byte[] other) {
         return agreed(exchangeSecret, other);
@@ -227,6 +234,11 @@ public final class NodeIdentity {
         if (!holds) {
             throw new KeyFileException(what + FIX);
         }
+    }
+
+    /** Whether another one has the same keys and owners. */
+    public boolean isAs(NodeIdentity other) {
+        return Arrays.equals(format(), other.format());
     }
 
     /** The text that {@link #parse} reads back. */

@@ -25,6 +25,7 @@ import speed.errors.NameTakenException;
 import speed.errors.RegistrationException;
 import speed.errors.StorageException;
 import speed.errors.WireException;
+import speed.internal.core.AccessPolicy;
 import speed.internal.fs.Registry.EntryFile;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Keyring;
@@ -47,7 +48,8 @@ class ClaimsTest {
     }
 
     private Registrant registrant(long lease, long heartbeat) {
-        return new Registrant(registry, "billing", lease, heartbeat, 0, List.of(), List.of(), false, false);
+        return new Registrant(
+                registry, "billing", lease, heartbeat, 0, List.of(), new AccessPolicy(), false, false, "");
     }
 
     private Registration register() {

@@ -17,6 +17,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import speed.errors.RegistrationException;
 import speed.errors.StorageException;
+import speed.internal.core.AccessPolicy;
 import speed.internal.wire.Floor;
 import speed.internal.wire.Keyring;
 
@@ -54,7 +55,7 @@ class FloorFileTest {
     }
 
     private Registration register() {
-        return new Registrant(registry, "billing", 30_000, 5_000, 0, List.of(), List.of(), false, false)
+        return new Registrant(registry, "billing", 30_000, 5_000, 0, List.of(), new AccessPolicy(), false, false, "")
                 .register(won -> {});
     }
 

@@ -29,6 +29,7 @@ import speed.errors.LeaseLostException;
 import speed.errors.NameTakenException;
 import speed.errors.SpeedException;
 import speed.errors.StorageException;
+import speed.internal.core.AccessPolicy;
 import speed.internal.core.Counters;
 import speed.internal.core.RegistryView;
 import speed.internal.fs.Registry.EntryFile;
@@ -60,7 +61,7 @@ class RegistryFaultsTest {
     }
 
     private Registration register() {
-        return new Registrant(registry, "billing", 30_000, 5_000, 0, List.of(), List.of(), false, false)
+        return new Registrant(registry, "billing", 30_000, 5_000, 0, List.of(), new AccessPolicy(), false, false, "")
                 .register(won -> {});
     }
 
@@ -316,7 +317,7 @@ class RegistryFaultsTest {
         FailingCall.during(
                 "pwrite",
                 PosixException.EIO,
-                () -> assertThrows(StorageException.class, () -> registration.allow(List.of("analytics"), List.of())));
+                () -> assertThrows(StorageException.class, () -> registration.allow(new AccessPolicy("analytics"))));
         registration.heartbeat();
         assertEquals(List.of(), registry.live("billing").published().allow());
     }

@@ -18,6 +18,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import speed.errors.NameTakenException;
 import speed.errors.RegistrationException;
+import speed.internal.core.AccessPolicy;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Keyring;
 
@@ -45,7 +46,7 @@ class RivalsTest {
     }
 
     private int register() {
-        return new Registrant(registry, "billing", LEASE, LEASE / 6, 0, List.of(), List.of(), false, false)
+        return new Registrant(registry, "billing", LEASE, LEASE / 6, 0, List.of(), new AccessPolicy(), false, false, "")
                 .register(won -> {})
                 .entry()
                 .generation();

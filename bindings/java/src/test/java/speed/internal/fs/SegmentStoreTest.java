@@ -65,7 +65,7 @@ class SegmentStoreTest {
         if (store != null) {
             store.close();
         }
-        store = new SegmentStore(root.toString(), "billing", ring, false);
+        store = new SegmentStore(root.toString(), "billing", () -> ring, false);
     }
 
     private void put(int... slots) {

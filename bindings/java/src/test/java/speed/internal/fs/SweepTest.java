@@ -32,6 +32,7 @@ import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import speed.errors.NameTakenException;
+import speed.internal.core.AccessPolicy;
 import speed.internal.fs.Claiming.SweepHold;
 import speed.internal.wire.Contract;
 import speed.internal.wire.Entry;
@@ -57,7 +58,7 @@ class SweepTest {
     }
 
     private Registration register(Registry by, String name, boolean ephemeral) {
-        return new Registrant(by, name, LEASE, LEASE / 6, 0, List.of(), List.of(), ephemeral, false)
+        return new Registrant(by, name, LEASE, LEASE / 6, 0, List.of(), new AccessPolicy(), ephemeral, false, "")
                 .register(won -> {});
     }
 

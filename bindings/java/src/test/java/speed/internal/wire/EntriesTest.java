@@ -50,8 +50,9 @@ class EntriesTest {
     @TestFactory
     Stream<DynamicTest> theMostSpecificPatternSaysWhoMayWrite() {
         return vectors.each("senders", one -> {
-            Entry entry = sample().publishing(sample().published().granting(texts(one, "allow"), texts(one, "deny")));
-            assertEquals(one.get("granted"), entry.grants(one.text("sender")));
+            Entry entry = sample().publishing(sample().published()
+                    .granting(texts(one, "allow"), texts(one, "deny"), List.of(), List.of()));
+            assertEquals(one.get("granted"), entry.grants(one.text("sender"), ""));
         });
     }
 
@@ -85,7 +86,9 @@ class EntriesTest {
                         texts(stated, "allow"),
                         texts(stated, "deny"),
                         texts(stated, "subscriptions"),
-                        stated.has("shared") ? texts(stated, "shared") : List.of()),
+                        stated.has("shared") ? texts(stated, "shared") : List.of(),
+                        stated.has("identities") ? texts(stated, "identities") : List.of(),
+                        stated.has("observers") ? texts(stated, "observers") : List.of()),
                 stated.text("language"),
                 stated.text("version"),
                 stated.has("features") ? texts(stated, "features") : List.of(),

@@ -67,6 +67,16 @@ final class CallStream<T> extends ItemReader<T> implements Stream<T> {
         sender.start();
     }
 
+    /** Reads it on a thread of its own. */
+    void onThread(String what, Runnable reading) {
+        channel.thread(what, reading).start();
+    }
+
+    /** Tells the server that nobody waits; the call ends as it says. */
+    void withdraw() {
+        call.withdraw();
+    }
+
     @Override
     public boolean hasNext() {
         if (closed != null) {

@@ -1,6 +1,7 @@
 package speed.internal.engine.call;
 
 import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import speed.Stream;
@@ -59,6 +60,41 @@ public final class CallStreams {
         Calls.Asked whole = asked.beside(new StreamOffer(0, 0, false, true));
         try (CallStream<Object> stream = begin(whole, members, null, listener, Function.identity(), views)) {
             return stream.result();
+        }
+    }
+
+    /** Starts such a call; a thread of its own tells the program how far it is. */
+    public CompletableFuture<Object> submit(Calls.Asked asked, Members members, Consumer<StreamProgress> listener) {
+        Calls.Asked whole = asked.beside(new StreamOffer(0, 0, false, true));
+        ToldCall call = new ToldCall(begin(whole, members, null, listener, Function.identity(), false));
+        call.stream.onThread("progress", call::read);
+        return call;
+    }
+
+    /** A call that is under way, and whose progress is told. */
+    private static final class ToldCall extends CompletableFuture<Object> {
+        private final CallStream<Object> stream;
+
+        ToldCall(CallStream<Object> stream) {
+            this.stream = stream;
+        }
+
+        void read() {
+            try {
+                complete(stream.result());
+            } catch (Throwable failure) { // the listener is the program's code
+                stream.close();
+                completeExceptionally(failure);
+            }
+        }
+
+        /** Withdraws the call: it ends as its server says. */
+        @Override
+        public boolean cancel(boolean mayInterruptIfRunning) {
+            if (!isDone()) {
+                stream.withdraw();
+            }
+            return isCancelled();
         }
     }
 

@@ -11,8 +11,8 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.function.BiFunction;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import speed.errors.CallTimeoutException;
 import speed.errors.ConfigurationException;
@@ -389,12 +389,10 @@ public final class Calls {
     /** Asks a HEARTBEAT or DISCOVERY question and waits for the reply. */
     public Object ask(String target, EnvelopeType type, Map<String, Object> question, Duration timeout) {
         try (Waiter waiter = new Waiter(pool)) {
-            beginToAsk(
-                    target,
-                    question,
-                    System.nanoTime() + timeout.toNanos(),
-                    waiter,
-                    (payload, deadline) -> Load.of(type, 0, payload, deadline));
+            long deadline = System.nanoTime() + timeout.toNanos();
+            OutgoingLink link =
+                    Control.isLook(type, question) ? links.looking(target, deadline) : links.granted(target, deadline);
+            beginToAsk(link, question, deadline, waiter, payload -> Load.of(type, 0, payload, deadline));
             Outcome outcome = waiter.await(() -> {});
             if (outcome.error() != null) {
                 throw outcome.error();
@@ -404,17 +402,16 @@ public final class Calls {
     }
 
     private void beginToAsk(
-            String target,
+            OutgoingLink link,
             Map<String, Object> question,
             long deadline,
             Consumer<Outcome> completion,
-            BiFunction<byte[], Long, Load> load) {
-        OutgoingLink link = links.granted(target, deadline);
+            Function<byte[], Load> load) {
         String requestId = nextId();
         Map<String, Object> body = new LinkedHashMap<>(question);
         body.put("requestId", requestId);
-        track(new Call(new RequestKey(requestId), deadline, target, completion));
-        sendTracked(link, load.apply(Control.encode(body), deadline), requestId);
+        track(new Call(new RequestKey(requestId), deadline, link.target, completion));
+        sendTracked(link, load.apply(Control.encode(body)), requestId);
     }
 
     private void sendTracked(OutgoingLink link, Load load, String requestId) {

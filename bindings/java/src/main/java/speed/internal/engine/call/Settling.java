@@ -171,7 +171,7 @@ final class Settling {
     }
 
     private boolean serves(Entry live) {
-        return live != null && live.grants(context.name());
+        return live != null && context.isGrantedBy(live);
     }
 
     private static boolean isToBeSent(RequestCall request, Verdict verdict, long now) {

@@ -58,7 +58,7 @@ final class Withdrawals {
 
     private void tell(String target, List<String> ids) {
         Entry entry = context.registry.live(target);
-        if (entry != null && entry.has(Entry.WITHDRAW) && entry.grants(context.name())) {
+        if (entry != null && entry.has(Entry.WITHDRAW) && context.isGrantedBy(entry)) {
             byte[] notice = Control.encode(Map.of("op", "WITHDRAW", "requestIds", ids));
             links.open(target, entry.generation()).send(Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)));
             context.stats.count(Counters.CALLS_WITHDRAWN, ids.size());

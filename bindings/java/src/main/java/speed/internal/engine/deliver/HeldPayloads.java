@@ -79,7 +79,7 @@ final class HeldPayloads {
         NodeOptions options = context.options;
         limits = options.segmentLimits();
         reassembly = new Reassembly(limits);
-        store = new SegmentStore(options.root(), options.name(), context.registry.keyring(), options.durable());
+        store = new SegmentStore(options.root(), options.name(), context::restingKeyring, options.durable());
     }
 
     static boolean isMessage(PayloadKey key) {

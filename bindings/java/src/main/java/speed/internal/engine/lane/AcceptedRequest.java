@@ -30,6 +30,8 @@ public final class AcceptedRequest implements Job {
 
     public final SpcHead head;
     public final byte[] payload;
+    /** Fingerprint of the caller's identity; empty without one. */
+    public final String identity;
     /** When it was written; Unix ms. */
     public final long writtenMs;
     /** Whether nobody can tell if it was begun before. */
@@ -54,6 +56,7 @@ public final class AcceptedRequest implements Job {
         this.head = head;
         this.deadline = deadline;
         payload = received.payload();
+        identity = received.identity();
         writtenMs = received.header().timestampMs();
         uncertain = received.uncertain();
         place = new Place(lane, received.token());

@@ -145,6 +145,7 @@ public final class Envelopes {
         Block block = room(Header.OVERHEAD + Limits.SLOT_HEAD_BYTES);
         int flags = load.flags() | EnvelopeType.SLOTTED;
         int bytes = sealer.seal(block, 0, load.type(), flags, counter + 1, System.currentTimeMillis(), head.encode());
+        writer.opening(sealer.opening());
         long sequence = Sequence.of(generation, counter + 1);
         track.accept(sequence);
         try {
@@ -187,6 +188,7 @@ public final class Envelopes {
         int at = 0;
         for (byte[] payload : payloads) {
             at += sealer.seal(block, at, load.type(), load.flags(), ++next, now, payload);
+            writer.opening(sealer.opening());
             ends.add(at);
         }
         track.accept(Sequence.of(generation, next));

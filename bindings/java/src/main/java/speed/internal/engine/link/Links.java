@@ -11,6 +11,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import speed.errors.AccessDeniedException;
 import speed.errors.Execution;
+import speed.errors.IdentityException;
 import speed.errors.NodeLeftException;
 import speed.errors.NodeStartingException;
 import speed.errors.UnknownNodeException;
@@ -19,6 +20,7 @@ import speed.internal.core.LeastRecentlyUsed;
 import speed.internal.core.Texts;
 import speed.internal.engine.Context;
 import speed.internal.segment.Splitter;
+import speed.internal.wire.BoundLink.Bond;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Names;
 
@@ -70,16 +72,23 @@ public final class Links {
 
     /** Whether a node does not serve yet: what it does not grant while it starts is not final. */
     private boolean isStarting(String target, boolean serves) {
-        Entry recent = context.registry.granting(target, context.name());
+        Entry recent = context.registry.granting(target, context.name(), context.fingerprint());
         Entry entry = recent != null ? recent : context.registry.live(target);
-        return entry != null && entry.isStarting() && (serves || !entry.grants(context.name()));
+        return entry != null && entry.isStarting() && (serves || !context.isGrantedBy(entry));
+    }
+
+    /** The same for what an observer may write too: it waits for no grant. */
+    public OutgoingLink looking(String target, long deadlineNanos) {
+        Entry entry = context.registry.live(target);
+        boolean mayLook = entry != null && !entry.isLeaving() && entry.isObservedBy(context.name());
+        return mayLook ? open(target, entry) : granted(target, deadlineNanos);
     }
 
     /** The link to a live node that allows this one; nothing is written before this returns. */
     public OutgoingLink granted(String target) {
-        Entry recent = context.registry.granting(target, context.name());
+        Entry recent = context.registry.granting(target, context.name(), context.fingerprint());
         if (recent != null && !recent.isLeaving()) {
-            return open(target, recent.generation());
+            return open(target, recent);
         }
         Entry entry = context.registry.live(target);
         if (entry == null) {
@@ -89,12 +98,26 @@ public final class Links {
         if (entry.isLeaving()) {
             throw new NodeLeftException(Texts.leaving(target));
         }
-        if (!entry.grants(context.name())) {
+        if (!context.isGrantedBy(entry)) {
             context.stats.count(Counters.SENDS_DENIED);
             context.stats.refusedBy(target);
             throw new AccessDeniedException(Texts.notAllowed(target, context.name()));
         }
-        return open(target, entry.generation());
+        return open(target, entry);
+    }
+
+    /** What is sent from now on opens for the identity of this entry alone. IdentityException. */
+    private OutgoingLink open(String target, Entry entry) {
+        OutgoingLink link = links.get(target);
+        if (context.peers == null || link == null || link.generation() < entry.generation()) {
+            return open(target, entry.generation());
+        }
+        link.bind(bond(link, target, entry));
+        return link;
+    }
+
+    private Bond bond(OutgoingLink link, String target, Entry entry) {
+        return context.peers == null ? null : context.peers.bond(target, entry, link == null ? null : link.bond());
     }
 
     /** The link to a target whatever it grants: for replies, to which the request gave the right. */
@@ -103,12 +126,14 @@ public final class Links {
         if (link != null && link.generation() >= generation) {
             return link;
         }
+        Entry entry = context.registry.live(target);
+        Bond bond = bond(link, target, entry); // who is refused has no link
         link = links.computeIfAbsent(
                 target, name -> new OutgoingLink(context, name, splitters.get(name), this::used, this::makeSpace));
         if (hasEnded) { // looked at last: whoever ends the links sees this one, or was seen here
             link.shut();
         }
-        link.meets(generation);
+        link.meets(generation, entry, bond);
         return link;
     }
 
@@ -170,13 +195,15 @@ public final class Links {
     }
 
     /**
-     * Closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target
+     * Heeds cards that were renewed, and closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target
      * is forgotten, once the cursors of that life are gone with its directory: should the name come back, another key
      * begins with it, and a sequence that begins anew.
      */
     private void closeGone() {
         for (OutgoingLink link : links.values()) {
-            if (context.registry.live(link.target) != null) {
+            Entry entry = context.registry.live(link.target);
+            if (entry != null) {
+                lookAtCard(link, entry);
                 continue;
             }
             synchronized (awake) {
@@ -186,6 +213,18 @@ public final class Links {
                 links.remove(link.target, link);
             }
             link.rest();
+        }
+    }
+
+    /** For links that only answer: nobody looks at the entry of their target before. */
+    private void lookAtCard(OutgoingLink link, Entry entry) {
+        if (context.peers == null || entry.generation() != link.generation()) {
+            return;
+        }
+        try {
+            link.bind(bond(link, link.target, entry));
+        } catch (IdentityException another) {
+            // who may not have it is refused elsewhere
         }
     }
 

@@ -25,6 +25,7 @@ import speed.internal.fs.LaneWriter;
 import speed.internal.fs.PosixException;
 import speed.internal.segment.Segment;
 import speed.internal.segment.Splitter;
+import speed.internal.wire.BoundLink.Bond;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Header.Sequence;
@@ -83,6 +84,7 @@ public final class OutgoingLink {
     private volatile boolean isFull;
 
     private volatile Life life = new Life(0, null);
+    private volatile Bond bond;
     /** Whether it was only ever for one life of an ephemeral target. */
     private volatile boolean isOfOneLife;
     /** Cuts what goes out on a link that has a segment size; null on others. */
@@ -395,18 +397,42 @@ public final class OutgoingLink {
         }
     }
 
-    /** A new generation of the target gets a new segment, and has another reader at its bell. */
-    void meets(int generation) {
+    /** What is sent from now on is for these identities alone, null for none. */
+    void bind(Bond newBond) {
+        if (newBond == bond) {
+            return;
+        }
+        lock.lock();
+        try {
+            bond = newBond;
+            sealer.bind(newBond);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** The identities that it is for; null for none. */
+    Bond bond() {
+        return bond;
+    }
+
+    /**
+     * A new generation of the target gets a new segment, and has another reader at its bell.
+     *
+     * @param entry of the target, null where it has none
+     * @param newBond as of now
+     */
+    void meets(int generation, Entry entry, Bond newBond) {
         lock.lock();
         try {
             if (generation > life.generation) {
-                Entry entry = context.registry.live(target);
                 int ephemeral = entry != null && entry.ephemeral() ? entry.generation() : 0;
                 envelopes.useSlots(!context.polling && entry != null && entry.has(Entry.SLOTS));
                 isOfOneLife = life.generation == 0 && ephemeral != 0;
                 boolean isItself = entry != null && entry.generation() == generation;
                 life = new Life(generation, isItself ? entry.process() : null);
-                sealer.sealFor(ephemeral);
+                bond = newBond;
+                sealer.sealFor(ephemeral, newBond);
                 rests = true;
                 release();
             }

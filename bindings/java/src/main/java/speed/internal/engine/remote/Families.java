@@ -67,7 +67,7 @@ public final class Families {
     Map<String, Member> able(String family) {
         Map<String, Member> able = new LinkedHashMap<>();
         for (Entry entry : members(family)) {
-            if (entry.grants(context.name())) {
+            if (context.isGrantedBy(entry)) {
                 able.put(entry.name(), new Member(entry.name(), entry.generation()));
             }
         }

@@ -55,72 +55,16 @@ final class FamilyPeer implements Peer {
     @Override
     public CompletableFuture<Object> submit(
             String service, Map<String, Object> arguments, Duration timeout, String trace) {
+        return passing(service, arguments, timeout, trace);
+    }
+
+    /** A call that is under way, and may be made to a second member beside the first. */
+    PassingCall passing(String service, Map<String, Object> arguments, Duration timeout, String trace) {
         String carried = Trace.orCurrent(trace); // another thread may go on
         PassingCall call = new PassingCall(
                 walk(), timeout, (member, left) -> peers.apply(member).submit(service, arguments, left, carried));
-        call.goOn();
+        call.begin();
         return call;
-    }
-
-    /** A call that goes from member to member until one begins it. */
-    private final class PassingCall extends CompletableFuture<Object> {
-        private final Families.Walk walk;
-        private final long deadline;
-        private final BiFunction<String, Duration, CompletableFuture<Object>> submit;
-        private volatile CompletableFuture<Object> present;
-        private volatile boolean isWithdrawn;
-
-        PassingCall(
-                Families.Walk walk, Duration timeout, BiFunction<String, Duration, CompletableFuture<Object>> submit) {
-            this.walk = walk;
-            this.submit = submit;
-            deadline = System.nanoTime() + timeout.toNanos();
-        }
-
-        /** Asks the next member; throws what no other one could change. */
-        void goOn() {
-            while (true) {
-                String member = walk.take();
-                try {
-                    CompletableFuture<Object> asked = submit.apply(member, left(deadline));
-                    present = asked;
-                    if (isWithdrawn) {
-                        asked.cancel(false);
-                    }
-                    asked.whenComplete((result, error) -> ended(member, result, error));
-                    return;
-                } catch (SpeedException failure) {
-                    families.ended(member);
-                    walk.failed(failure, member);
-                }
-            }
-        }
-
-        private void ended(String member, Object result, Throwable error) {
-            families.ended(member);
-            if (error == null) {
-                complete(result);
-                return;
-            }
-            try {
-                if (!(error instanceof SpeedException failure) || isWithdrawn) {
-                    completeExceptionally(error);
-                    return;
-                }
-                walk.failed(failure, member);
-                goOn();
-            } catch (RuntimeException | Error last) {
-                completeExceptionally(last);
-            }
-        }
-
-        /** Withdraws the call, wherever it is: it ends as its server says. */
-        @Override
-        public boolean cancel(boolean mayInterruptIfRunning) {
-            isWithdrawn = true;
-            present.cancel(mayInterruptIfRunning);
-            return isCancelled();
-        }
     }
 
     @Override

@@ -1,5 +1,7 @@
 package speed.internal.engine.remote;
 
+import java.util.function.BooleanSupplier;
+import speed.CallRequest;
 import speed.errors.ConfigurationException;
 import speed.internal.core.Family;
 import speed.internal.engine.MessageProtection;
@@ -9,6 +11,7 @@ import speed.internal.engine.link.Links;
 import speed.internal.engine.threads.WorkerPool;
 import speed.internal.wire.Hosts;
 import speed.internal.wire.Names;
+import speed.options.CallOptions;
 
 /** Finds who is meant by a name: the only place that tells nodes of this root, families of them, and those of other hosts. Thread-safe. */
 public final class PeerLookup {
@@ -50,6 +53,27 @@ public final class PeerLookup {
         }
         checkKeyless(key);
         return Members.of(target);
+    }
+
+    /** The result of whoever of a family answers first: a second member is asked after a time, if that may be. */
+    public Object hedged(CallRequest request, BooleanSupplier mayHedge) {
+        return pool.blocking(() -> {
+            PassingCall call = passing(request);
+            if (!call.hasEndedWithin(request.options().retry().hedge()) && mayHedge.getAsBoolean()) {
+                call.askAnother();
+            }
+            return call.result();
+        });
+    }
+
+    /** A call of a family that may be made to a second member beside the first; ConfigurationException for one node. */
+    public PassingCall passing(CallRequest request) {
+        if (!Family.isFamily(request.target())) {
+            throw new ConfigurationException("a hedge asks another node of a family: call one, such as 'pricing.*'");
+        }
+        CallOptions options = request.options();
+        return new FamilyPeer(families, this::of, Names.checkGrant(request.target()), options.key())
+                .passing(request.service(), request.arguments(), options.timeout(), options.traceparent());
     }
 
     private static void checkKeyless(String key) {

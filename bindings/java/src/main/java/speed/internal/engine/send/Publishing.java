@@ -75,7 +75,7 @@ public final class Publishing {
                 continue;
             }
             String family = entry.published().shared().containsAll(covering) ? Names.familyOf(entry.name()) : "";
-            if (!entry.grants(context.name())) {
+            if (!context.isGrantedBy(entry)) {
                 if (!entry.isStarting()) { // that one has not said yet whom it allows
                     denied.put(entry.name(), family);
                 }

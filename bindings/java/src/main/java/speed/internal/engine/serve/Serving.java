@@ -359,6 +359,7 @@ public final class Serving {
                 head.service(),
                 arguments,
                 accepted.source(),
+                accepted.identity,
                 accepted.source() + "/" + head.requestId(),
                 head.deadlineMs(),
                 head.traceparent(),

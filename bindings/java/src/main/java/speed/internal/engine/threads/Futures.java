@@ -2,6 +2,7 @@ package speed.internal.engine.threads;
 
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.PriorityBlockingQueue;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
@@ -22,7 +23,11 @@ public final class Futures {
     private static final int MOST_THREADS = 256;
     private static final long IDLE_SECONDS = 1;
 
+    private record Later(long time, Runnable task) {}
+
     private final Queue<Runnable> ended = new ConcurrentLinkedQueue<>();
+    private final Queue<Later> later =
+            new PriorityBlockingQueue<>(1, (one, other) -> Long.signum(one.time - other.time));
     private final AtomicBoolean attended = new AtomicBoolean();
     private final ThreadPoolExecutor threads;
     private volatile boolean stopping;
@@ -55,6 +60,24 @@ public final class Futures {
         }
     }
 
+    /** Has something done at a time (monotonic), or at once when the node ends; the reader is to be awake by then. */
+    public void addAt(long time, Runnable task) {
+        later.add(new Later(time, task));
+        if (stopping) {
+            addDue(Long.MAX_VALUE);
+        }
+    }
+
+    private void addDue(long until) {
+        for (Later next = later.poll(); next != null; next = later.poll()) {
+            if (until != Long.MAX_VALUE && next.time - until > 0) {
+                later.add(next);
+                return;
+            }
+            add(next.task);
+        }
+    }
+
     private void attend() {
         do {
             doAll();
@@ -78,6 +101,12 @@ public final class Futures {
 
     /** Only for the reader: has another thread help where the oldest does not move; when to look again. */
     public long look(long now) {
+        addDue(now);
+        Later next = later.peek();
+        return Math.min(lookAtOldest(now), next == null ? Long.MAX_VALUE : next.time);
+    }
+
+    private long lookAtOldest(long now) {
         Runnable first = ended.peek();
         if (first == null) {
             oldest = null;
@@ -101,6 +130,7 @@ public final class Futures {
     /** The reader ends: what is left, and what comes, is done at once. */
     public void stop() {
         stopping = true;
+        addDue(Long.MAX_VALUE);
         for (int left = ended.size(); left > 0; left--) {
             help();
         }

@@ -147,6 +147,7 @@ class InboundLanesTest {
         return Contract.vectors("first_scan").each("cases", one -> {
             AccessPolicy policy = new AccessPolicy(texts(one, "allow"));
             policy.deny(texts(one, "deny"));
+            policy.observe(List.of(texts(one, "observers")));
             boolean wrote = (Boolean) one.get("wrote");
             Inbox inbox = new Inbox(root.path().toString(), "billing", 1, ring, false);
             InboundLanes some = new InboundLanes(

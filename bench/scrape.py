@@ -1,0 +1,152 @@
+"""A scrape of ``[metrics]`` of speedd, with many nodes that answer.
+
+    .venv/bin/python -m bench.scrape [--nodes 200] [--rounds N] [--json]
+
+The nodes run in four processes; each has two services that were called. A round waits until what was rendered is no
+longer good, so that each scrape asks all nodes. What is judged is the median; the target is 300 ms. Exit status: 0 met,
+1 not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+from speed.fs.keyfile import write_key_file
+from speed.observe.exposition import FRESH_SECONDS
+
+TARGET_SECONDS = 0.3
+PROCESSES = 4
+SERVICES = 2
+READY_SECONDS = 60.0
+CONFIG = """
+[node]
+root = "root"
+key = "speed.key"
+[metrics]
+listen = "127.0.0.1:0"
+"""
+NODES = """
+import sys, speed
+root, key, first, end, services = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+nodes = []
+for number in range(first, end):
+    node = speed.Node(f"n{number}", root=root, key=key, workers=1, spin_seconds=0.0, allow=["speedd", f"n{number}"])
+    for one in range(services):
+        node.register(f"s{one}", lambda: 1)
+        node.call(node.name, f"s{one}")
+    nodes.append(node)
+print("up", flush=True)
+sys.stdin.read()
+for node in nodes:
+    node.close()
+"""
+
+
+@contextmanager
+def nodes(root: Path, key: Path, first: int, end: int) -> Iterator[None]:
+    """Some of them, in a process of their own."""
+    words = [sys.executable, "-c", NODES, str(root), str(key), str(first), str(end), str(SERVICES)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        if process.stdout.readline() != b"up\n":
+            raise SystemExit("scrape: the nodes did not start")
+        try:
+            yield
+        finally:
+            process.stdin.close()
+            process.wait(READY_SECONDS)
+
+
+@contextmanager
+def speedd(directory: Path) -> Iterator[str]:
+    """One that is ready; where its metrics are."""
+    file = directory / "speedd.toml"
+    file.write_text(CONFIG)
+    words = [sys.executable, "-m", "speed.daemon", "run", "-c", str(file)]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        address = ""
+        for line in process.stderr:
+            event = json.loads(line)
+            address = event.get("listen") or address
+            if event["event"] == "ready":
+                break
+        try:
+            yield address
+        finally:
+            process.terminate()
+            process.communicate(timeout=READY_SECONDS)
+
+
+def scraped(address: str) -> tuple[float, str]:
+    """Seconds, and the text."""
+    connection = http.client.HTTPConnection(address, timeout=READY_SECONDS)
+    began = time.perf_counter()
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    taken = time.perf_counter() - began
+    connection.close()
+    return taken, text
+
+
+def measured(address: str, wanted: int, rounds: int) -> dict[str, float]:
+    """After two that open the lanes."""
+    times: list[float] = []
+    for _ in range(rounds + 2):
+        time.sleep(FRESH_SECONDS * 1.1)
+        taken, text = scraped(address)
+        times.append(taken)
+    answered = sum(line.startswith("speed_up{") and line.endswith(" 1.0") for line in text.splitlines())
+    if answered <= wanted:  # speedd itself is one more
+        raise SystemExit(f"scrape: {answered} nodes answered, of {wanted} and speedd")
+    return {
+        "nodes": wanted,
+        "bytes": len(text),
+        "first_ms": times[0] * 1e3,
+        "scrape_ms": median(times[2:]) * 1e3,
+        "longest_ms": max(times[2:]) * 1e3,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench.scrape", description="A scrape of speedd.")
+    parser.add_argument("--nodes", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    chosen = parser.parse_args()
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with ExitStack() as ends:
+        work = Path(ends.enter_context(tempfile.TemporaryDirectory(dir=memory)))
+        key = work / "speed.key"
+        write_key_file(str(key), (secrets.token_bytes(32),))
+        address = ends.enter_context(speedd(work))
+        bounds = [chosen.nodes * place // PROCESSES for place in range(PROCESSES + 1)]
+        for first, end in pairwise(bounds):
+            ends.enter_context(nodes(work / "root", key, first, end))
+        row = measured(address, chosen.nodes, chosen.rounds)
+    if chosen.json:
+        print(json.dumps(row))
+    else:
+        print(
+            f"{row['nodes']} nodes, {row['bytes'] / 1024:.0f} KiB: {row['scrape_ms']:.0f} ms, the longest "
+            f"{row['longest_ms']:.0f} ms, the first {row['first_ms']:.0f} ms"
+        )
+    return int(row["scrape_ms"] > TARGET_SECONDS * 1e3)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
