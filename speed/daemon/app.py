@@ -322,6 +322,7 @@ class Daemon:
             self._log.error("gateway_ended", reason="an unexpected error, which is logged above")
             self._fail("gateway ended")
         if self._console is not None and self._console.has_failed and not self._failed:
+            self._log.error("console_ended", reason="an unexpected error, which is logged above")
             self._fail("console ended")
 
     def _fail(self, why: str) -> None:

@@ -81,7 +81,9 @@ const moment = (at) => new Date(at * 1000).toLocaleString("sv-SE");
 const link = (to, text = to) => h("a", { href: `#/${to}` }, text);
 const at = (...parts) => parts.map(encodeURIComponent).join("/");
 const code = (text) => h("code", { dir: "ltr" }, text);
-const nothing = (text) => h("p", { class: "nothing" }, text);
+// What stands in backticks is a command.
+const marked = (text) => String(text ?? "").split("`").map((part, place) => place % 2 ? code(part) : part);
+const nothing = (text) => h("p", { class: "nothing" }, marked(text));
 const section = (title, ...children) => h("section", { "aria-label": title }, h("h2", {}, title), children);
 const MARKS = { broken: "✕", warning: "!", ok: "✓" };
 const state = (kind, text = kind) => h("span", { class: `state ${kind}` }, h("span", { "aria-hidden": "true" }, MARKS[kind] ?? "·"), ` ${text}`);
@@ -110,8 +112,8 @@ function groupBy(rows, key) {
 }
 const facts = (...pairs) => h("dl", {}, pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 const findings = (found) => h("ul", { class: "findings" }, found.map((one) => h("li", { class: one.state },
-  h("div", {}, state(one.state), " ", h("strong", {}, one.check)), h("div", {}, one.found),
-  one.todo ? h("div", { class: "cure" }, "→ ", one.todo) : null)));
+  h("div", {}, state(one.state), " ", h("strong", {}, one.check)), h("div", {}, marked(one.found)),
+  one.todo ? h("div", { class: "cure" }, "→ ", marked(one.todo)) : null)));
 
 // --- asking ---
 
@@ -122,7 +124,7 @@ const secret = () => ({ "X-Speed-Key": store.get(KEY) ?? "" });
 async function ask(path, body) {
   const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
   const headers = { ...secret(), ...(body === undefined ? {} : { "Content-Type": "application/json" }) };
-  const answer = await fetch(`/api/${path}`, { ...options, headers });
+  const answer = await fetch(`/api/${path}`, { ...options, headers, signal: AbortSignal.timeout(40_000) });
   const value = await answer.json().catch(() => ({ error: `speedd answers ${answer.status}` }));
   if (!answer.ok) throw new Refused(answer.status, value.error);
   return value;
