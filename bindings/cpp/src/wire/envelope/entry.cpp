@@ -68,8 +68,8 @@ void take(const Json& value, const char* key, std::vector<std::string>& to) {
 }
 
 bool may_be_absent(std::string_view key) {
-  constexpr std::array<std::string_view, 7> optional{"features", "ephemeral", "deny",
-                                                     "shared",   "identity",  "identities", "observers"};
+  constexpr std::array<std::string_view, 7> optional{"features", "ephemeral",  "deny",     "shared",
+                                                     "identity", "identities", "observers"};
   return std::ranges::find(optional, key) != optional.end();
 }
 
