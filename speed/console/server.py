@@ -70,7 +70,7 @@ HEADERS: Final = {
 Answer = Callable[[Request], Awaitable[ASGIApp]]
 
 log = logger("speed.console")
-_quiet = logging.getLogger("speed.console.uvicorn")
+_quiet = logger("speed.console.uvicorn").logger
 _quiet.setLevel(logging.ERROR)  # it has a line for each request that is refused: strangers fill no log
 
 

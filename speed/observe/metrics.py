@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 
-class Collector(Protocol):
+class MetricSource(Protocol):
     """Has metrics of its own, as ``prometheus_client`` collects them."""
 
     def collect(self) -> Iterator[Metric]:
@@ -175,7 +175,7 @@ def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def metrics_text(answers: Answers, *others: Collector) -> str:
+def metrics_text(answers: Answers, *others: MetricSource) -> str:
     """OpenMetrics of what nodes answered, and ``others``. Raises ConfigurationError without ``prometheus-client``."""
     try:
         from prometheus_client import CollectorRegistry
