@@ -38,16 +38,27 @@ _GAUGES = {
     "workers": ("speed_workers", "How many services run at once."),
     "lanes": ("speed_lanes", "Senders whose files are open."),
     "uptimeSeconds": ("speed_uptime_seconds", "Seconds since the node started."),
+    "openFiles": ("speed_open_files", "Descriptors of the process."),
+    "maxOpenFiles": ("speed_max_open_files", "Descriptors that the process may have."),
 }
-_COUNTERS = {
-    "numRequests": ("speed_service_requests", "Calls of a service that began."),
-    "numErrors": ("speed_service_errors", "Calls of a service that were answered with an error."),
-    "numTimedOut": ("speed_service_timed_out", "Calls of a service whose deadline passed."),
-}
-_HISTOGRAMS = {
-    "runTimes": ("speed_service_run_seconds", "How long calls of a service ran."),
-    "queueTimes": ("speed_service_queue_seconds", "How long calls of a service waited for a worker."),
-}
+_COUNTERS = (
+    ("services", "service", "numRequests", "speed_service_requests", "Calls of a service that began."),
+    ("services", "service", "numErrors", "speed_service_errors", "Calls of a service that ended with an error."),
+    ("services", "service", "numTimedOut", "speed_service_timed_out", "Calls of a service whose deadline passed."),
+    ("handlers", "handler", "numHandled", "speed_handler_messages", "Messages that a handler was given."),
+    ("handlers", "handler", "numErrors", "speed_handler_errors", "Messages that a handler failed at."),
+    ("peers", "peer", "received", "speed_peer_received", "Envelopes from another node."),
+    ("peers", "peer", "receivedBytes", "speed_peer_received_bytes", "Bytes of payloads from another node."),
+    ("peers", "peer", "sent", "speed_peer_sent", "Envelopes to another node."),
+    ("peers", "peer", "sentBytes", "speed_peer_sent_bytes", "Bytes of payloads to another node."),
+)
+_HISTOGRAMS = (
+    ("services", "service", "runTimes", "speed_service_run_seconds", "How long calls of a service ran."),
+    ("services", "service", "queueTimes", "speed_service_queue_seconds", "How long they waited for a worker."),
+    ("handlers", "handler", "runTimes", "speed_handler_run_seconds", "How long a handler took for a message."),
+    ("handlers", "handler", "queueTimes", "speed_handler_queue_seconds", "How long messages waited for a handler."),
+)
+"""In which table of an answer, of what, which figure of its rows, and the metric."""
 
 
 _REFUSALS = (
@@ -88,32 +99,32 @@ class NodeMetrics:
             for event, number in _some(answer["counters"]):
                 events.add_metric([node, harmless(event)], number)
         yield events
-        yield from self._of_services()
+        yield from self._of_rows()
 
-    def _of_services(self) -> Iterator[Metric]:
+    def _of_rows(self) -> Iterator[Metric]:
         from prometheus_client.core import CounterMetricFamily
 
-        for key, (name, text) in _COUNTERS.items():
-            counter = CounterMetricFamily(name, text, labels=["node", "service"])
-            for labels, row in self._rows():
+        for table, kind, key, name, text in _COUNTERS:
+            counter = CounterMetricFamily(name, text, labels=["node", kind])
+            for labels, row in self._rows(table):
                 if key in row:
                     counter.add_metric(labels, row[key])
             yield counter
 
     def histograms(self) -> Iterator[str]:
         """Lines of the histograms: most of all that there are, and the library takes ten times as long for each."""
-        for key, (name, text) in _HISTOGRAMS.items():
+        for table, kind, key, name, text in _HISTOGRAMS:
             yield f"# HELP {name} {text}\n# TYPE {name} histogram\n"
-            for (node, service), row in self._rows():
+            for (node, one), row in self._rows(table):
                 if row.get(key):
-                    labels = f'node="{_escaped(node)}",service="{_escaped(service)}"'
+                    labels = f'node="{_escaped(node)}",{kind}="{_escaped(one)}"'
                     total = row["processingSeconds"] if key == "runTimes" else None
                     yield _histogram_lines(name, labels, row[key], total)
 
-    def _rows(self) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    def _rows(self, table: str) -> Iterator[tuple[list[str], dict[str, Any]]]:
         for node, answer in self._answers.items():
-            for service, row in _some(answer["services"]):
-                yield [node, harmless(service)], row
+            for name, row in _some(answer.get(table) or {}):
+                yield [node, harmless(name)], row
 
 
 def _some(named: dict[str, Any]) -> Iterable[tuple[str, Any]]:
