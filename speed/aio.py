@@ -82,14 +82,12 @@ class InHand:
 async def _call_when_allowed(
     node: AsyncNode, host: str, service: str, arguments: dict[str, Any], timeout: float
 ) -> Any:
-    ends, may_ask_again = time.monotonic() + min(checked_seconds("timeout", timeout), STARTING_SECONDS), True
+    ends = time.monotonic() + min(checked_seconds("timeout", timeout), STARTING_SECONDS)
     while True:
         try:
             return await node.call(host, service, arguments, timeout=timeout)
         except AccessDeniedError as error:
-            if not may_ask_again:
-                raise
-            may_ask_again = await asyncio.to_thread(outwait, node._node, host, ends, error)
+            ends = await asyncio.to_thread(outwait, node._node, host, ends, error)
 
 
 class AsyncTopic:

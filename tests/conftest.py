@@ -49,6 +49,8 @@ def same_process(file: str) -> str | None:
         return "pages whose programs name topics of their own in the servers that all share"
     if Path(file).parts[:2] in (("tests", "unit"), ("tests", "bridges"), ("tests", "fs"), ("tests", "segment")):
         return file
+    if Path(file).parts[:2] == ("tests", "console"):
+        return "one browser"
     if name in ("test_readme", "test_spark_connect"):
         return "Spark started by others"
     if Path(file).parts[-3:-1] == ("tests", "pulsar"):

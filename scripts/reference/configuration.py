@@ -16,6 +16,7 @@ from typing import Any
 from scripts.generating.options import of_node
 from scripts.reference.cells import cell
 from speed.bridges import BridgeSettings
+from speed.console import ConsoleSettings
 from speed.daemon.config import (
     Config,
     DaemonNodeSettings,
@@ -41,6 +42,7 @@ TABLES: dict[str, type] = {
     "[[topic]]": TopicSettings,
     "[gateway]": GatewaySettings,
     "[[token_key]]": TokenKeySettings,
+    "[console]": ConsoleSettings,
     "[[bridge]]": BridgeSettings,
     "[metrics]": MetricsSettings,
     "[encryption]": EncryptionSettings,

@@ -120,7 +120,7 @@ def _add_troubles_of_nodes(settings: Settings, interval: float, findings: list[F
 @click.option("--interval", type=SECONDS, default=2.0, show_default=True, help="Seconds between two looks.")
 @node_options
 def refused_command(settings: Settings, recent: bool, interval: float) -> int:
-    """Show who is refused where, and what to do: what nodes that allow this command count, at both ends.
+    """Show who is refused where, and what to do: what nodes that it may look at count, at both ends.
 
     Ends with status 1 when anybody is refused.
     """

@@ -28,14 +28,18 @@ from speed.cli.options import (
 )
 from speed.core.scheduler import TIME_BOUNDS_SECONDS, time_quantile
 from speed.observe import bytes_text, seconds_text
+from speed.observe.backlogs import Backlog, waiting
 from speed.observe.figures import SORTED_BY, Answers, ServiceLoad, ask_all, loads
 from speed.observe.happenings import Happening, Watch
 from speed.observe.traffic import FLOWS_BY, Flow, flows
+from speed.wire.text import harmless
 
 # A table that is drawn anew: in its place on a terminal, once more where output is piped.
 
 HEAD_LINES = 6
 """Of a terminal that a table and its notes need beside its rows."""
+ANSWER_SECONDS = 2.0
+"""A node may take so long, however short the interval is."""
 Rows = list[list[str]]
 
 
@@ -45,16 +49,22 @@ class Screen:
     def __init__(self, live: Any) -> None:
         self._live = live
 
-    def show(self, columns: Sequence[str], rows: Rows, empty: str) -> None:
+    def show(self, columns: Sequence[str], rows: Rows, empty: str, notes: Sequence[str] = ()) -> None:
+        """``notes`` are lines below the table."""
         if self._live is None:
             print_rows(columns, rows, empty=empty, tight=True)
+            for note in notes:
+                echo(note)
             sys.stdout.flush()
             return
+        from rich.console import Group
+        from rich.text import Text
+
         console = self._live.console
-        rows = rows[: max(1, console.height - HEAD_LINES)] or [[empty]]
+        rows = rows[: max(1, console.height - HEAD_LINES - len(notes))] or [[empty]]
         shown = columns_that_fit(columns[: len(rows[0])], rows, console.width, tight=True)
-        cut = [row[:shown] for row in rows]
-        self._live.update(table_of(columns[:shown], cut, width=console.width, tight=True), refresh=True)
+        table = table_of(columns[:shown], [row[:shown] for row in rows], width=console.width, tight=True)
+        self._live.update(Group(table, *(Text(harmless(note)) for note in notes)), refresh=True)
 
 
 @contextmanager
@@ -83,7 +93,7 @@ ALL_COLUMNS = ("node", "up", "calls", "errors", "busy", "queued", "messages", "d
 
 @click.command("stats")
 @click.argument("node", required=False, shell_complete=complete_node)
-@click.option("--all", "every", is_flag=True, help="All nodes that allow this command, a line each.")
+@click.option("--all", "every", is_flag=True, help="All nodes that this command may look at, a line each.")
 @click.option("--watch", is_flag=True, help="Go on: again every interval, until interrupted.")
 @interval_option
 @click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait.")
@@ -122,7 +132,7 @@ def _show_all(settings: Settings, answers: Answers, shown: Screen, own: str) -> 
         echo_json(answers)
         return
     rows = [_node_row(node, answer) for node, answer in sorted(answers.items())]
-    shown.show(ALL_COLUMNS, rows, f"No node allows {own}.")
+    shown.show(ALL_COLUMNS, rows, f"There is no node that {own} may look at.")
 
 
 def _node_row(node: str, answer: dict[str, Any] | None) -> list[str]:
@@ -173,6 +183,8 @@ def _quantile_text(counts: Sequence[int], share: float) -> str:
 
 # ``speed top``: what they did in the last seconds.
 
+MAX_WAITING = 5
+"""So many subscriptions in which something waits are shown."""
 TOP_COLUMNS = ("service", "calls/s", "errors", "p50", "p99", "busy", "queue", "waited", "late", "messages")
 
 
@@ -217,12 +229,13 @@ def _busy_text(at_work: int, workers: int) -> str:
 def top_command(
     settings: Settings, words: tuple[str, ...], interval: float, order: str, once: bool, idle: bool
 ) -> None:
-    """Show what services did in the last seconds, of all nodes that allow this command.
+    """Show what services and handlers did in the last seconds, of all nodes that this command may look at.
 
-    With WORDs only those whose node or service has one of them in its name. Each line says below which time half (p50)
-    and 99 % (p99) of the calls ran, 99 % waited for a worker, and how many were late. Busy and queue are of the whole
-    node: workers that run calls, and calls that wait; so are messages that wait for a handler. With --json each
-    interval is a line. `speed topic overview` shows what waits in topics.
+    Handlers are (messages), (batches) and patterns of events. With WORDs only those whose node or service has one of
+    them in its name. Each line says below which time half (p50) and 99 % (p99) of the calls ran, 99 % waited for a
+    worker, and how many were late. Busy and queue are of the whole node: workers that run calls, and calls that wait;
+    so are messages that wait for a handler. Below stand the subscriptions of topics in which most waits. With --json
+    each interval is a line, of services and handlers alone.
     """
     with settings.node() as own, screen(settings, once=once) as shown:
         for found, answers in _looks(own, interval):
@@ -233,9 +246,24 @@ def top_command(
                 sys.stdout.flush()
             else:
                 rows = [_load_row(one, answers[one.node] or {}) for one in chosen]
-                shown.show(TOP_COLUMNS, rows, f"No service that allows {own.name} did anything.")
+                notes = [_waiting_text(one) for one in waiting(own, interval)[:MAX_WAITING]]
+                empty = f"No service did anything, of the nodes that {own.name} may look at."
+                shown.show(TOP_COLUMNS, rows, empty, notes)
             if once:
                 return
+
+
+def _waiting_text(one: Backlog) -> str:
+    """A subscription in which something waits, as a line."""
+    since = "" if one.oldest_seconds is None else f", the oldest for {seconds_text(one.oldest_seconds)}"
+    return f"{one.topic} {one.subscription}: {one.backlog} messages wait{since}{', ' * bool(one.state)}{one.state}"
+
+
+def backlog_row(one: Backlog) -> list[str]:
+    """A subscription as a row: of a topic, how it is, how much waits and how long, and who works at it."""
+    oldest = "" if one.oldest_seconds is None else seconds_text(one.oldest_seconds)
+    numbers = [str(number or "") for number in (one.in_flight, one.consumers, one.dead)]
+    return [f"{one.topic} {one.subscription}".rstrip(), one.state, str(one.backlog or ""), oldest, *numbers]
 
 
 def _is_chosen(load: ServiceLoad, words: Sequence[str]) -> bool:
@@ -253,15 +281,26 @@ def _line(load: ServiceLoad, answer: dict[str, Any]) -> dict[str, Any]:
 
 def _looks(own: Node, interval: float) -> Iterator[tuple[list[ServiceLoad], Answers]]:
     for before, now, seconds in _pairs_of_looks(own, interval):
-        yield list(loads(before, now, seconds)), now
+        yield list(loads(_with_handlers(before), _with_handlers(now), seconds)), now
+
+
+def _with_handlers(answers: Answers) -> Answers:
+    """What handles messages counted as services are: ``(messages)``, ``(batches)``, and patterns of events."""
+    found: Answers = {}
+    for node, answer in answers.items():
+        handlers = (answer or {}).get("handlers") or {}
+        rows = {name: {**row, "numRequests": row["numHandled"]} for name, row in handlers.items()}
+        found[node] = answer and {**answer, "services": {**answer["services"], **rows}}
+    return found
 
 
 def _pairs_of_looks(own: Node, interval: float) -> Iterator[tuple[Answers, Answers, float]]:
     """What nodes answered, what they answered an interval later, and the seconds between."""
-    before, began = ask_all(own, interval), time.monotonic()
+    timeout = max(interval, ANSWER_SECONDS)
+    before, began = ask_all(own, timeout), time.monotonic()
     while True:
         time.sleep(interval)  # the pace of the measurement, not a wait for anything
-        now, ended = ask_all(own, interval), time.monotonic()
+        now, ended = ask_all(own, timeout), time.monotonic()
         yield before, now, ended - began
         before, began = now, ended
 
@@ -282,8 +321,8 @@ FLOW_COLUMNS = ("from, to", "messages/s", "bytes/s", "refused")
 def flows_command(settings: Settings, words: tuple[str, ...], interval: float, order: str, once: bool) -> None:
     """Show who wrote to whom in the last seconds, and how much: messages, events, calls, and answers the other way.
 
-    With WORDs only pairs of which a name has one of them in it. It is told by nodes that allow this command, of whom
-    they write to and who writes to them; * stands for all beyond the names that a node counts. With --json each
+    With WORDs only pairs of which a name has one of them in it. Nodes that this command may look at tell it, of
+    whom they write to and who writes to them; * stands for all beyond the names that a node counts. With --json each
     interval is a line.
     """
     with settings.node() as own, screen(settings, once=once) as shown:
@@ -294,7 +333,11 @@ def flows_command(settings: Settings, words: tuple[str, ...], interval: float, o
                 echo_json([one.described() for one in found])
                 sys.stdout.flush()
             else:
-                shown.show(FLOW_COLUMNS, list(map(_flow_row, found)), f"No node that allows {own.name} wrote anything.")
+                shown.show(
+                    FLOW_COLUMNS,
+                    list(map(_flow_row, found)),
+                    f"Nobody wrote anything, of the nodes that {own.name} may look at.",
+                )
             if once:
                 return
 
@@ -324,17 +367,17 @@ def _flow_row(flow: Flow) -> list[str]:
 def watch_command(settings: Settings, interval: float, seconds: float | None) -> None:
     """Print what happens, a line each, until interrupted: nodes that come, go, die or hang, refusals, dead letters.
 
-    Refusals and nodes that hang are seen of those that allow this command. With --json each is an object.
+    Refusals and nodes that hang are seen of those that this command may look at. With --json each is an object.
     """
     ends = None if seconds is None else time.monotonic() + seconds
     with settings.node() as own:
-        watch = Watch(settings.registry(), own)
-        watch.news(interval)
+        watch, timeout = Watch(settings.registry(), own), max(interval, ANSWER_SECONDS)
+        watch.news(timeout)
         number = len(watch.live)
         echo(f"Watching {settings.root}: {number} node{' is' if number == 1 else 's are'} there.", error=True)
         while ends is None or time.monotonic() < ends:
             time.sleep(interval)
-            for one in watch.news(interval):
+            for one in watch.news(timeout):
                 _print_happening(one, settings)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import datetime
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from speed.cli.live import interval_option, screen
+from speed.cli.live import backlog_row, interval_option, screen
 from speed.cli.options import (
     SECONDS,
     Settings,
@@ -27,11 +26,10 @@ from speed.cli.options import (
     print_rows,
     print_value,
 )
-from speed.errors import ApplicationError
-from speed.observe import seconds_text
+from speed.observe.backlogs import TOPICS, backlogs
 
 if TYPE_CHECKING:
-    from speed import Node, Topic, TopicMessage
+    from speed import Topic, TopicMessage
 
 
 TOPIC_COLUMNS = ("topic", "first", "end", "bytes", "subscriptions")
@@ -48,7 +46,7 @@ SUBSCRIPTION_COLUMNS = (
 )
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 TYPES = ("exclusive", "failover", "shared", "key-shared")
-host_option = click.option("--host", default="speedd.topics", show_default=True, help="The node that hosts the topics.")
+host_option = click.option("--host", default=TOPICS, show_default=True, help="The node that hosts the topics.")
 from_option = click.option(
     "--from", "start", default="earliest", metavar="PLACE", help="latest, earliest, an offset, or an ISO time."
 )
@@ -100,35 +98,6 @@ def list_command(settings: Settings, host: str) -> None:
 # ``speed topic overview``: all subscriptions, the worst first.
 
 OVERVIEW_COLUMNS = ("topic, subscription", "state", "backlog", "oldest", "in flight", "consumers", "dead")
-BEHIND_SECONDS = 60.0
-"""A subscription whose oldest message waits for longer is behind."""
-MAX_AT_ONCE = 8
-
-
-class Overview(NamedTuple):
-    """One subscription; of a topic without one, and of one that cannot be used, ``subscription`` is empty."""
-
-    rank: int
-    """0 is the worst."""
-    topic: str
-    subscription: str
-    state: str
-    backlog: int = 0
-    oldest_seconds: float | None = None
-    in_flight: int = 0
-    consumers: int = 0
-    dead: int = 0
-
-    def described(self) -> dict[str, Any]:
-        """As ``--json`` prints it."""
-        return {name: value for name, value in self._asdict().items() if name != "rank"}
-
-    def row(self) -> list[str]:
-        """As people read it."""
-        oldest = "" if self.oldest_seconds is None else seconds_text(self.oldest_seconds)
-        numbers = [str(one or "") for one in (self.in_flight, self.consumers, self.dead)]
-        backlog = str(self.backlog or "")
-        return [f"{self.topic} {self.subscription}".rstrip(), self.state, backlog, oldest, *numbers]
 
 
 @topic_command.command("overview")
@@ -145,62 +114,15 @@ def overview_command(settings: Settings, topics: tuple[str, ...], watch: bool, i
     with settings.node() as node, screen(settings, once=not watch) as shown:
         while True:
             with answer_of(host):
-                found = _overview(node, topics, host)
+                found = backlogs(node, topics, host)
             if settings.as_json:
                 echo_json([one.described() for one in found])
             else:
-                shown.show(OVERVIEW_COLUMNS, [one.row() for one in found], "No topics that you may use.")
+                shown.show(OVERVIEW_COLUMNS, list(map(backlog_row, found)), "No topics that you may use.")
             if not watch:
                 return
             sys.stdout.flush()
             time.sleep(interval)
-
-
-def _overview(node: Node, topics: Sequence[str], host: str) -> list[Overview]:
-    """Of topics that are named, an error says what is wrong; of all, those that are gone meanwhile are left out."""
-    broken: list[Overview] = []
-    chosen: Sequence[str] = topics
-    if not topics:
-        listed = node.call(host, "topics.list")
-        broken = [Overview(0, one["topic"], "", f"broken: {one['broken']}") for one in listed if "broken" in one]
-        chosen = [one["topic"] for one in listed if "broken" not in one]
-
-    def describe(name: str) -> dict[str, Any]:
-        try:
-            return node.topic(name, host=host).describe()
-        except ApplicationError:
-            if topics:
-                raise
-            return {}
-
-    with ThreadPoolExecutor(MAX_AT_ONCE, "speed-topics") as asking:
-        described = list(asking.map(describe, chosen))
-    rows = [row for name, one in zip(chosen, described, strict=True) if one for row in _rows_of(name, one)]
-    return sorted([*broken, *rows], key=lambda one: (one.rank, -one.backlog, one.topic, one.subscription))
-
-
-def _rows_of(topic: str, described: dict[str, Any]) -> Iterator[Overview]:
-    if described["damaged"]:
-        yield Overview(0, topic, "", f"damaged: see `speed topic subscriptions {topic}`")
-    for one in described["subscriptions"]:
-        backlog, consumers = one["backlog"], len(one["consumers"])
-        oldest = max(0.0, time.time() - one["oldest_ms"] / 1000) if backlog and one.get("oldest_ms") else None
-        rank, state = _state(one, oldest)
-        counted = backlog, oldest, one["in_flight"], consumers, one["dead"]
-        yield Overview(rank, topic, one["subscription"], state, *counted)
-    if not described["subscriptions"]:
-        yield Overview(5, topic, "", "no subscription")
-
-
-def _state(one: dict[str, Any], oldest_seconds: float | None) -> tuple[int, str]:
-    """How bad it is, and in a word or two why."""
-    if one["backlog"] and not one["consumers"]:
-        return 1, "nobody consumes"
-    if one["full"]:
-        return 2, "too much unacknowledged"
-    if oldest_seconds is not None and oldest_seconds > BEHIND_SECONDS:
-        return 3, "behind"
-    return 4, ""
 
 
 @topic_command.command("describe")

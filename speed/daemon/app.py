@@ -25,7 +25,16 @@ from speed.daemon.child import Forwarded, Groups, LogFile, Surroundings, open_lo
 from speed.daemon.config import Config, LogSettings
 from speed.daemon.control import Died, Health, ServiceNotifier, Trouble, checked_count, checked_name, opened_control
 from speed.daemon.host import change_grants, load_service
-from speed.daemon.hosting import Hosting, MessageKeyRotation, Recording, Resealing, let_look
+from speed.daemon.hosting import (
+    Hosting,
+    MessageKeyRotation,
+    Recording,
+    Resealing,
+    SpeeddParts,
+    let_look,
+    opened_console,
+    own_node,
+)
 from speed.daemon.metrics import DaemonParts, Exposing
 from speed.daemon.pulse import LOOK_SECONDS, Pulse
 from speed.daemon.reload import Gateways, differences, taken_over
@@ -41,7 +50,7 @@ from speed.wire.names import GATEWAY
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-    from speed import MessageSecurity
+    from speed.console.server import Console
     from speed.daemon.hosting import Joining
 
 
@@ -86,6 +95,7 @@ class Daemon:
         gateways: Gateways,
         bridging: Bridging,
         metrics: Exposing,
+        console: Console | None,
         sink: LogFile,
         log: Any,
         ready_fd: int | None,
@@ -99,6 +109,7 @@ class Daemon:
         self._gateways = gateways
         self._bridging = bridging
         self._metrics = metrics
+        self._console = console
         self._sink = sink
         self._log = log
         self._ready_fd = ready_fd
@@ -123,6 +134,7 @@ class Daemon:
             "restart": self._restart_named,
             "scale": self._scale_named,
             "compare": self._compare,
+            "console": self._console_address,
         }
         self._control = opened_control(node.root, self._answer, log)
         self._stop_signals = 0
@@ -309,6 +321,9 @@ class Daemon:
         if gateway is not None and gateway.has_failed and not self._failed:
             self._log.error("gateway_ended", reason="an unexpected error, which is logged above")
             self._fail("gateway ended")
+        if self._console is not None and self._console.has_failed and not self._failed:
+            self._log.error("console_ended", reason="an unexpected error, which is logged above")
+            self._fail("console ended")
 
     def _fail(self, why: str) -> None:
         """End with an error, so that whoever supervises speedd starts it again."""
@@ -457,6 +472,11 @@ class Daemon:
         self._log.info("scaled", process=name, count=count)
         return {"processes": processes}
 
+    def _console_address(self, _request: dict[str, Any]) -> dict[str, Any]:
+        if self._console is None:
+            raise ConfigurationError("this speedd has no console: add [console] to its configuration, and restart it")
+        return {"address": self._console.address()}
+
     def _check_going_on(self) -> None:
         if self._stop_signals:
             raise ConfigurationError("speedd is ending")
@@ -492,8 +512,8 @@ def run(config: Config, ready_fd: int | None = None) -> int:
     sys.path[:0] = [str(path) for path in config.python_path]
     services = [(service, load_service(service.entry)) for service in config.services]
     log.info("starting", config=str(config.path), pid=os.getpid())
-    node = _own_node(config)
-    recording = hosting = gateways = bridging = metrics = lock = None
+    node = own_node(config, key_path(config))
+    recording = hosting = gateways = bridging = metrics = console = lock = None
     health = Health()
     try:
         lock = _only_one(node.root)
@@ -521,9 +541,14 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         metrics.change(config.metrics)
         node.allow(*config.node.allow)
         node.ready()
-        return Daemon(config, node, recording, hosting, gateways, bridging, metrics, sink, log, ready_fd, health).run()
+        if config.console is not None:
+            parts = SpeeddParts(node, key_path(config), recording, hosting, bridging, health)
+            console = opened_console(config.console, parts)
+            log.info("console", address=config.console.address, port=console.port, tls=bool(config.console.certificate))
+        opened = (recording, hosting, gateways, bridging, metrics, console)
+        return Daemon(config, node, *opened, sink, log, ready_fd, health).run()
     finally:
-        _end(metrics, gateways, bridging)
+        _end(console, metrics, gateways, bridging)
         if not node.closed:  # a lost node has ended already
             node.close()
         _end(recording, hosting)
@@ -531,36 +556,11 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             lock.release()
 
 
-def _end(*parts: Exposing | Gateways | Bridging | Recording | Hosting | None) -> None:
+def _end(*parts: Console | Exposing | Gateways | Bridging | Recording | Hosting | None) -> None:
     """Close those that were opened."""
     for part in parts:
         if part is not None:
             part.close()
-
-
-def _security(config: Config) -> MessageSecurity | None:
-    """How messages are encrypted; the library for it is loaded only where that is declared."""
-    if config.encryption is None:
-        return None
-    from speed.message.declared import security_of
-
-    return security_of(config.encryption)
-
-
-def _own_node(config: Config) -> Node:
-    """The node of speedd itself."""
-    settings = config.node
-    return Node(
-        settings.name,
-        root=str(settings.root) if settings.root else None,
-        key=key_path(config),
-        fabrics=list(settings.fabrics),
-        lease_seconds=settings.lease_seconds,
-        heartbeat_seconds=settings.heartbeat_seconds,
-        workers=settings.workers,
-        security=_security(config),
-        starting=True,
-    )
 
 
 def _bridging(config: Config, node: Node, hosting: Hosting | None, recording: Recording | None) -> Bridging:

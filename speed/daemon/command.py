@@ -123,6 +123,13 @@ def _show(found: dict[str, Any]) -> None:
 
 @speedd.command()
 @config_option
+def console(file: Path) -> None:
+    """Print an address of the console, for one browser and ten minutes."""
+    click.echo(_answer_of(file, {"do": "console"})["address"])
+
+
+@speedd.command()
+@config_option
 def reload(file: Path) -> None:
     """Have the configuration read again; says why where it is refused, and what runs then stays as it was."""
     _answer_of(file, {"do": "reload"})

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from speed.bridges import BridgeSettings
+from speed.console import ConsoleSettings
 from speed.daemon.toml import KeyPath
 from speed.engine.node_options import CHOICES, WORKERS
 from speed.errors import ConfigurationError
@@ -243,6 +244,7 @@ class Config:
     bridges: tuple[BridgeSettings, ...] = ()
     gateway: GatewaySettings | None = None
     token_keys: tuple[TokenKeySettings, ...] = ()
+    console: ConsoleSettings | None = None
     encryption: EncryptionSettings | None = None
     metrics: MetricsSettings | None = None
     hosts: HostsSettings | None = None

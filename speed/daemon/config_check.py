@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from speed.bridges import EVENTS, MAX_BRIDGES, SERVICE, TOPICS, BridgeSettings, bridge_mistakes, too_many
+from speed.console import ConsoleSettings
 from speed.daemon.config import (
     BACKLOGS,
     DURABILITIES,
@@ -61,7 +62,7 @@ from speed.gateway.settings import TOKEN_ALGORITHMS, GatewaySettings, TokenKeySe
 from speed.hosts import HostGrantSettings, HostSettings, HostsSettings
 from speed.message.declared import EncryptionSettings, declared
 from speed.message.errors import MessageError
-from speed.observe.metrics import is_loopback
+from speed.observe.metrics import is_loopback, listens_here
 from speed.wire import names
 from speed.wire.names import check_host_name, host_of
 
@@ -174,6 +175,7 @@ class _Reader:
             topics=TopicsSettings(**found["topics"][0]) if isinstance(document.get("topics"), dict) else None,
             each_topic=tuple(TopicSettings(**one) for one in found["topic"]),
             gateway=GatewaySettings(**found["gateway"][0]) if isinstance(document.get("gateway"), dict) else None,
+            console=ConsoleSettings(**found["console"][0]) if isinstance(document.get("console"), dict) else None,
             token_keys=tuple(TokenKeySettings(**one) for one in found["token_key"]),
             bridges=tuple(BridgeSettings(**one) for one in found["bridge"]),
             encryption=encryption,
@@ -191,6 +193,7 @@ class _Reader:
         grants, fabrics, path = as_list_of(as_grant), as_list_of(as_text), self._path
         return {
             **self._topic_tables(),
+            "console": self._console_table(),
             "node": {
                 "name": as_name(names.check_node_name),
                 "root": path,
@@ -289,6 +292,18 @@ class _Reader:
         }
         return {"topics": {**topics, **topic}, "topic": {"name": as_name(names.check_topic), **topic}}
 
+    def _console_table(self) -> dict[str, Convert]:
+        return {
+            "address": as_text,
+            "port": as_whole(0, 65_535),
+            "hosts": as_list_of(as_text),
+            "certificate": self._path,
+            "private_key": self._path,
+            "actions": as_yes_or_no,
+            "session_seconds": as_age,
+            "history": self._path,
+        }
+
     def _path(self, value: Any) -> Path:
         try:
             return self._directory / Path(as_text(value)).expanduser()
@@ -342,6 +357,7 @@ class _Reader:
         self._check_backend(found["topics"][0], found["topic"])
         self._check_gateway(found["gateway"][0], found["token_key"])
         self._check_metrics(found["metrics"][0])
+        self._check_console(found["console"][0])
         self._refuse_repeated("host", found["host"], {})
         for path, what, todo in host_mistakes(found, self._lines):
             self._report(path, what, todo)
@@ -447,12 +463,21 @@ class _Reader:
             if self._is_written("metrics", key) and not is_used:
                 self._report(("metrics", key), f"[metrics] {key} is for {by}", f"add {by}, or take it out")
         listen = metrics.get("listen")
-        if listen and not is_loopback(listen) and not self._is_written("metrics", "token_file"):
+        if listen and not listens_here(listen) and not self._is_written("metrics", "token_file"):
             what = f"[metrics] listen: {found_value(listen)} is reached from elsewhere, and there is no token"
             self._report(("metrics", "listen"), what, 'add token_file = "…", or listen on 127.0.0.1')
 
     def _is_written(self, table: str, key: str) -> bool:
         return (table, key) in self._lines
+
+    def _check_console(self, console: dict[str, Any]) -> None:
+        """What other machines reach is encrypted: who reads an address on its way would be let in."""
+        if ("certificate" in console) != ("private_key" in console):
+            self._report(("console",), "TLS needs both certificate and private_key", "add the other one")
+        address = console.get("address", ConsoleSettings.address)
+        if not is_loopback(address) and "certificate" not in console:
+            what = f"[console] is reached by other machines at {found_value(address)}, and has no certificate"
+            self._report(("console", "address"), what, "add certificate and private_key, or use 127.0.0.1")
 
     def _check_bridges(self, found: dict[str, list[dict[str, Any]]], taken: dict[str, str]) -> None:
         """Bridges need what their ends lie in."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from speed import Node
 from speed.backends.address import parse_address
+from speed.console import ConsoleSettings
 from speed.daemon.config import Config, JournalSettings, TopicSettings, TopicsSettings
 from speed.daemon.control import Trouble
 from speed.daemon.host import change_grants
@@ -24,6 +25,7 @@ from speed.journal.recording import CallLog, Recorder, RecordingRule
 from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter
 from speed.message.declared import EncryptionSettings
+from speed.observe import Finding
 from speed.topics.backend import TopicStore
 from speed.topics.catalogue import Catalogue
 from speed.topics.host import WORKERS, Access, Grants, Host, everybody
@@ -33,8 +35,39 @@ from speed.wire.names import GATEWAY, journal_dir, journal_node, topics_dir, top
 from speed.wire.seal import Keys
 
 if TYPE_CHECKING:
+    from speed import MessageSecurity
+    from speed.bridges.running import Bridging
+    from speed.console.server import Console
     from speed.daemon.control import Health
     from speed.gateway.server import Gateway
+
+
+# The node of speedd itself.
+
+
+def _security(config: Config) -> MessageSecurity | None:
+    """How messages are encrypted; the library for it is loaded only where that is declared."""
+    if config.encryption is None:
+        return None
+    from speed.message.declared import security_of
+
+    return security_of(config.encryption)
+
+
+def own_node(config: Config, key: str) -> Node:
+    """The node of speedd itself."""
+    settings = config.node
+    return Node(
+        settings.name,
+        root=str(settings.root) if settings.root else None,
+        key=key,
+        fabrics=list(settings.fabrics),
+        lease_seconds=settings.lease_seconds,
+        heartbeat_seconds=settings.heartbeat_seconds,
+        workers=settings.workers,
+        security=_security(config),
+        starting=True,
+    )
 
 
 # The journal of a running speedd: its writer, the nodes that record, and the call log (J-9, J-10).
@@ -418,6 +451,45 @@ def gateway_problems(config: Config) -> Iterator[tuple[str, str]]:
         yield str(error), "correct the setting, or the file"
 
 
+@dataclass(frozen=True)
+class SpeeddParts:
+    """What the other parts of speedd are, for the console."""
+
+    node: Node
+    key: str
+    recording: Recording | None
+    hosting: Hosting | None
+    bridging: Bridging
+    health: Health
+
+
+def opened_console(settings: ConsoleSettings, parts: SpeeddParts) -> Console:
+    """A console that listens. Raises ConfigurationError."""
+    from speed.console.server import Console
+    from speed.console.views import ConsoleSources
+
+    def troubles() -> list[Finding]:
+        found = parts.health.troubles()
+        return [Finding("speedd", "warning" if one.is_elsewhere else "broken", one.what, one.cure) for one in found]
+
+    journal = parts.recording.directory if parts.recording is not None else None
+    around = ConsoleSources(parts.node, parts.key, journal, parts.hosting, parts.bridging, troubles)
+    return Console(settings, around)
+
+
+def console_problems(config: Config) -> Iterator[tuple[str, str]]:
+    """What keeps a console from starting, and what to do; nothing is listened on."""
+    if config.console is None:
+        return
+    try:
+        from speed.console.server import tls_problem
+    except ImportError as error:
+        yield f"[console] needs {error.name}", "install speed-ipc[console]"
+        return
+    if problem := tls_problem(config.console):
+        yield problem, "correct the setting, or the file"
+
+
 STAND_IN_WORKERS = 2
 """Threads on which calls of one other node end."""
 
@@ -494,3 +566,12 @@ class Joining:
         self._gateway.close()
         if not self._node.closed:
             self._node.close()
+
+
+def opened_hosts(config: Config, root: str, key: str, log: Any) -> Joining | None:
+    """The gateway to other hosts, where there is one."""
+    if config.hosts is None:
+        return None
+    joining = Joining(config, config.hosts, root, key)
+    log.info("hosts", name=joining.name)
+    return joining

@@ -44,6 +44,7 @@ def taken_over(old: Config, new: Config, *, with_bridges: bool) -> Config:
         python_path=old.python_path,
         services=old.services,
         encryption=old.encryption,
+        console=old.console,
         journal=_journal(old.journal, new.journal),
         topics=topics,
         each_topic=new.each_topic if has_topics and new.topics is not None else old.each_topic,

@@ -18,7 +18,7 @@ from speed.bridges import TOPICS
 from speed.daemon.config import Config, ConfigFileError, Mistake
 from speed.daemon.config_check import check_text
 from speed.daemon.host import find_problem
-from speed.daemon.hosting import gateway_problems
+from speed.daemon.hosting import console_problems, gateway_problems
 from speed.daemon.toml import KeyPath
 from speed.errors import ConfigurationError, SpeedError
 from speed.fs.claim import newest_of_all
@@ -154,6 +154,8 @@ def _problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     yield from _bridge_problems(config)
     yield from _metrics_problems(config)
     yield from _gateway_problems(config)
+    for what, todo in console_problems(config):
+        yield ("console",), what, todo
     for number, directory in enumerate(config.python_path):
         if not directory.is_dir():
             yield ("python", "path"), f"path {number + 1}, {directory}, is no directory", "correct or remove it"

@@ -151,7 +151,6 @@ class NativeEngine:
     kind = "native"
 
     def __init__(self, options: Options) -> None:
-        _check_no_identity(options.identity, AccessPolicy(options.allow))
         self._process = os.getpid()
         self._name, self._namespace = options.name, options.namespace
         self._services = ServiceRegistry()
@@ -165,7 +164,7 @@ class NativeEngine:
     # --- access and services ---
 
     def allow(self, patterns: tuple[str, ...]) -> None:
-        _check_no_identity(None, AccessPolicy(patterns))
+        AccessPolicy(patterns)
         self._engine.allow(patterns)
 
     def deny(self, patterns: tuple[str, ...]) -> None:
@@ -356,19 +355,14 @@ class NativeEngine:
         """The core knows by its process id that it was forked."""
 
 
-def _check_no_identity(path: object, policy: AccessPolicy) -> None:
-    """ConfigurationError for what this engine cannot do yet (I-4, I-8)."""
-    if path is not None or policy.identities():
-        raise ConfigurationError("the native engine has no identities yet: make this node with engine='python'")
-
-
 def _given(options: Options) -> dict[str, Any]:
     """The options as the extension takes them; None is what the core begins with."""
-    named = {field.name: getattr(options, field.name) for field in fields(NodeOptions) if field.name != "identity"}
+    named = {field.name: getattr(options, field.name) for field in fields(NodeOptions)}
     spin = options.spin_seconds
+    policy = AccessPolicy(options.allow)
     return {
         **{name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in named.items()},
-        "allow": AccessPolicy(options.allow).allowed(),
+        "allow": (*policy.allowed(), *policy.identities()),
         "max_open_files": options.open_files,
         "spin_seconds": (SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0) if spin is None else spin,
         "segment_limits": {} if options.segment_limits is None else asdict(options.segment_limits),
@@ -407,9 +401,19 @@ def _answer(service: Service) -> Callable[..., Response]:
         redelivered: bool,
         cancellation: Any,
         channel: Any,
+        caller_identity: str,
     ) -> Response:
         request = Request(
-            name, arguments, caller, request_id, deadline_ms, trace, redelivered, cancellation, channel=channel
+            name,
+            arguments,
+            caller,
+            request_id,
+            deadline_ms,
+            trace,
+            redelivered,
+            cancellation,
+            channel=channel,
+            caller_identity=caller_identity,
         )
         if is_awaited:
             at_work.set(AtWork(_native.Present(), _HERE, None))

@@ -41,9 +41,9 @@ class Inbox:
         ephemeral: bool = False,
         is_remote: bool = False,
         late_seconds: float = 0.0,
-        identity: NodeIdentity | None = None,
+        identity: Callable[[], NodeIdentity] | None = None,
     ) -> None:
-        """``late_seconds``: how old a listing may be that the filesystem gives (R-21)."""
+        """``late_seconds``: how old a listing may be that the filesystem gives (R-21); ``identity``: that of now."""
         self._is_remote = is_remote
         self._late_seconds = late_seconds
         self._root = root

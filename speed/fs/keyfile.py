@@ -255,6 +255,30 @@ class KeySource:
             self.look()
 
 
+class IdentitySource:
+    """An identity file, and the identity that follows it. Thread-safe. KeyFileError if it is not sound at first."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        self.now = read_identity(self.path)
+        """Another object once its exchange keys or owners are others."""
+
+    def look(self) -> KeyFileError | None:
+        """Take what is in the file now; what is wrong with it, if what was read before goes on.
+
+        Another seed is another identity, which takes another life of the node.
+        """
+        try:
+            found = read_identity(self.path)
+        except KeyFileError as error:
+            return error
+        if found.fingerprint != self.now.fingerprint:
+            return KeyFileError(f"{self.path} has another identity: start the node anew for it")
+        if (found.exchanges, found.owners) != (self.now.exchanges, self.now.owners):
+            self.now = found
+        return None
+
+
 # What a node with an identity knows of others: what owners state, and what it remembers (I-6, I-7).
 
 MAX_KNOWN = 4096

@@ -548,10 +548,15 @@ _MAX_BOUND = 64
 class Openings:
     """Keys of bound links, and whose each is. Not thread-safe: the lane's lock guards it."""
 
-    def __init__(self, own: NodeIdentity, keyring: Keyring, files: LaneFiles, link: BoundLink) -> None:
+    def __init__(self, own: Callable[[], NodeIdentity], keyring: Keyring, files: LaneFiles, link: BoundLink) -> None:
         """``link``: its nodes and the receiver's life, of no generation."""
-        self._own, self._keyring, self._files, self._link = own, keyring, files, link
+        self._identity, self._keyring, self._files, self._link = own, keyring, files, link
         self._fingerprints: dict[bytes, str] = {}
+
+    @property
+    def own(self) -> NodeIdentity:
+        """The identity of the receiver, with the exchange keys of now."""
+        return self._identity()
 
     def key(self, key_id: bytes, generation: int) -> bytes:
         """WireError UNKNOWN_KEY where nothing opens it, BAD_IDENTITY where what does is not sound; OSError."""
@@ -562,7 +567,7 @@ class Openings:
         shared = self._keyring.find(shared_key_id_of(opening))
         if shared is None:
             raise WireError("UNKNOWN_KEY", "the shared key of a bound link is not in the key file")
-        opened = accept_link(self._own, shared, self._link._replace(generation=generation), opening)
+        opened = accept_link(self.own, shared, self._link._replace(generation=generation), opening)
         if opened.key_id != key_id:
             raise WireError("BAD_IDENTITY", "an opening under another name")
         if len(self._fingerprints) >= _MAX_BOUND:

@@ -57,7 +57,7 @@ class LaneReader:
         ephemeral: bool = False,
         is_remote: bool = False,
         is_live: Callable[[int], bool] = lambda _: False,
-        identity: NodeIdentity | None = None,
+        identity: Callable[[], NodeIdentity] | None = None,
     ) -> None:
         source_id, target_id = ids = names.node_id(source), names.node_id(target)
         self._files = LaneFiles(names.lane_dir(root, target, source), keyring.lane_keys(*ids), quarantine)
@@ -70,8 +70,7 @@ class LaneReader:
         """Of bound links; None without an identity."""
         if identity is not None:
             self.openings = Openings(identity, keyring, self._files, BoundLink(source_id, target_id, 0, life))
-        bound = None if self.openings is None else self.openings.key
-        self._envelopes = EnvelopeReader(source_id, target_id, keyring, life, bound)
+        self._envelopes = EnvelopeReader(source_id, target_id, keyring, life, self.openings)
         self._generation = generation
         self._fd = -1
         self._needed = 0

@@ -17,7 +17,7 @@ from speed.wire.cursor import Cursor, SlotHead, SlotPieces
 from speed.wire.envelope import FLAG_SLOTTED, Header
 from speed.wire.limits import KEY_BYTES, MAX_PAYLOAD_BYTES, TAG_BYTES
 from speed.wire.names import slot_name
-from speed.wire.seal import Keyring, LinkOpener, random_bytes
+from speed.wire.seal import BoundKeys, Keyring, LinkOpener, random_bytes
 
 # From bytes in private memory to opened envelopes of one lane (L-10, L-11).
 
@@ -50,7 +50,7 @@ class EnvelopeReader:
         target_id: bytes,
         keyring: Keyring,
         target_life: int = 0,
-        bound: Callable[[bytes, int], bytes] | None = None,
+        bound: BoundKeys | None = None,
     ) -> None:
         opener = LinkOpener(keyring, source_id, target_id, target_life, bound)
         self.decoder = LaneDecoder(source_id, target_id, MAX_PAYLOAD_BYTES, opener.open)

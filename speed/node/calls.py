@@ -231,31 +231,30 @@ STARTING_SECONDS = 5.0
 
 def call_when_allowed(node: Caller, target: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
     """The answer of a node that may just be starting: until it serves, it is asked again."""
-    ends, may_ask_again = time.monotonic() + min(checked_seconds("timeout", timeout), STARTING_SECONDS), True
+    ends = time.monotonic() + min(checked_seconds("timeout", timeout), STARTING_SECONDS)
     while True:
         try:
             return node.call(target, service, arguments, timeout=timeout)
         except AccessDeniedError as error:
-            if not may_ask_again:
-                raise
-            may_ask_again = outwait(node, target, ends, error)
+            ends = outwait(node, target, ends, error)
 
 
-def outwait(node: Caller, target: str, ends: float, error: AccessDeniedError) -> bool:
+def outwait(node: Caller, target: str, ends: float, error: AccessDeniedError) -> float:
     """Wait until ``target`` serves and allows this node; raises ``error`` if it serves and does not, or never does.
 
-    False where it allowed this node at once, as when that was published just now: to ask once more is enough.
+    Returns until when the next such error may be waited for: not at all where it allowed this node at once, as when
+    that was published just now, and to ask once more is enough.
     """
+    left = ends - time.monotonic()
+    if left <= 0:
+        raise error
     entry = next((one for one in node.nodes() if one.name == target), None)
     if entry is not None:
         if granted(entry, node.name):
-            return False
-        raise error
-    left = ends - time.monotonic()
-    if left <= 0:
+            return 0.0
         raise error
     try:
         node.wait_for(target, timeout=left)
     except UnknownNodeError:
         raise error from None
-    return True
+    return ends

@@ -31,11 +31,16 @@ TOPICS, BRIDGES = "speedd.topics", "speedd"
 
 def troubles(own: Node, before: Answers, now: Answers) -> Iterator[Finding]:
     """All that is wrong, from two looks of ``own`` at all nodes, and from what topics and bridges tell it."""
+    yield from work_troubles(own, before, now)
+    yield from _topics(own)
+    yield from _bridges(own)
+
+
+def work_troubles(own: Node, before: Answers, now: Answers) -> Iterator[Finding]:
+    """What is wrong with the work of nodes, and which tell nothing."""
     yield from _busy(before, now)
     yield from _slow(before, now)
     yield from _hidden(own, now)
-    yield from _topics(own)
-    yield from _bridges(own)
 
 
 def _busy(before: Answers, now: Answers) -> Iterator[Finding]:

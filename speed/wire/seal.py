@@ -411,11 +411,19 @@ class LinkSealer:
         return self._aead.encrypt(nonce, payload, header, header)
 
 
-class LinkOpener:
-    """Opens envelopes of one link, of any generation and any key of the ring; ``target_life`` as for ``link_key``.
+class BoundKeys(Protocol):
+    """Keys of bound links, whose ids no key of the ring has (I-5)."""
 
-    ``bound(key_id, generation)`` gives the key of a bound link, whose id no key of the ring has; WireError (I-5).
-    """
+    @property
+    def own(self) -> object:
+        """Another object once the own secrets are others: then what was opened before is opened again."""
+
+    def key(self, key_id: bytes, generation: int) -> bytes:
+        """WireError: UNKNOWN_KEY where nothing opens it."""
+
+
+class LinkOpener:
+    """Opens envelopes of one link, of any generation and any key of the ring; ``target_life`` as for ``link_key``."""
 
     def __init__(
         self,
@@ -423,14 +431,15 @@ class LinkOpener:
         source: bytes,
         target: bytes,
         target_life: int = 0,
-        bound: Callable[[bytes, int], bytes] | None = None,
+        bound: BoundKeys | None = None,
     ) -> None:
         self._keyring, self._keys = keyring, keyring.now
+        self._bound, self._own = bound, None if bound is None else bound.own
 
         def opening_aead(key_id: bytes, generation: int) -> Aead:
             if bound is not None and keyring.now.find(key_id) is None:
                 try:
-                    return Aead(bound(key_id, generation))
+                    return Aead(bound.key(key_id, generation))
                 except WireError as error:
                     if error.reason != "UNKNOWN_KEY":
                         raise
@@ -444,6 +453,9 @@ class LinkOpener:
         if self._keys is not self._keyring.now:
             self._keys = self._keyring.now
             self._aead.cache_clear()  # a key that was retired is not accepted any more
+        if self._bound is not None and self._own is not self._bound.own:
+            self._own = self._bound.own
+            self._aead.cache_clear()
         aead = self._aead(header.key_id, header.sequence >> COUNTER_BITS)
         try:
             return aead.decrypt(header.nonce, envelope[AAD_BYTES:], envelope[:AAD_BYTES])

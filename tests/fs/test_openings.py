@@ -41,7 +41,8 @@ class BoundLane:
         return sealer.opening[0]
 
     def reader(self, generation: int = 1, identity: NodeIdentity | None = RECEIVER) -> LaneReader:
-        inbox = Inbox(self.lane.root, TARGET, generation, KEYRING, identity=identity)
+        own = None if identity is None else lambda: identity
+        inbox = Inbox(self.lane.root, TARGET, generation, KEYRING, identity=own)
         self._opened.callback(inbox.close)
         inbox.prepare()
         reader = inbox.lane(SOURCE)

@@ -1,8 +1,8 @@
 """The Python agent: a node that does what a test tells it, one JSON command a line, one JSON answer a line.
 
-``python -m tests.interop.agent --name NAME --root ROOT --key KEY [--allow PATTERN]… [--lease S] [--heartbeat S]
-[--workers N] [--durability process|disk] [--lane-bytes N] [--ephemeral true|false] [--watch true|false]``. The contract
-of all agents is ``tests/interop/README.md``. The end of the input closes the node.
+``python -m tests.interop.agent --name NAME --root ROOT --key KEY [--identity FILE] [--allow PATTERN]… [--lease S]
+[--heartbeat S] [--workers N] [--durability process|disk] [--lane-bytes N] [--ephemeral true|false]
+[--watch true|false]``. The contract of all agents is ``tests/interop/README.md``. The end of the input closes the node.
 """
 
 from __future__ import annotations
@@ -278,6 +278,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     for required in ("--name", "--root", "--key"):
         parser.add_argument(required, required=True)
+    parser.add_argument("--identity")
     parser.add_argument("--allow", action="append", default=[])
     parser.add_argument("--lease", type=float, default=30.0)
     parser.add_argument("--heartbeat", type=float, default=5.0)
@@ -303,6 +304,7 @@ def main() -> int:
             durability=options.durability,
             max_lane_bytes=options.lane_bytes,
             ephemeral=options.ephemeral == "true",
+            identity=options.identity,
         )
         agent = Agent(node, options)
         node.allow(*options.allow)  # last: what waits in its lanes is for the services that it has by now

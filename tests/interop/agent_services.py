@@ -30,6 +30,7 @@ def register(node: speed.Node) -> None:
     node.register("forbidden", lambda: None, allow={"nobody-1"})
     node.register("size", lambda data: len(data))
     node.register("relay", lambda node_name, service, arguments: node.call(node_name, service, arguments))
+    node.register("who", _who)
     node.register("rows", by_row(_row))
     node.register("note", _note)
     _register_sequence(node)
@@ -98,6 +99,10 @@ def _row(give: str) -> Any:
     if give == "code":
         return speed.Response.error("OUT_OF_STOCK", "asked for", {"why": "asked"})
     return {"one": 1, "half": 2.5, "huge": 2**63, "text": "t"}.get(give)
+
+
+def _who(request: speed.Request) -> list[str]:
+    return [request.caller, request.caller_identity]
 
 
 def _traceparent(request: speed.Request) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import os
@@ -25,6 +26,10 @@ def program() -> str:
     if found is None:
         pytest.fail("Chromium is missing (Debian: apt install chromium)", pytrace=False)
     return found
+
+
+class LeavingPageError(Exception):
+    """The tab is between two pages: no script can run."""
 
 
 class Browser:
@@ -68,6 +73,8 @@ class Browser:
         self._socket.send(json.dumps({"id": number, "method": method, "params": parameters, **of_tab}))
         while (told := json.loads(self._socket.recv(PATIENCE))).get("id") != number:
             pass
+        if "default execution context" in told.get("error", {}).get("message", ""):
+            raise LeavingPageError
         assert "error" not in told, told
         return told["result"]
 
@@ -95,13 +102,49 @@ class Page:
         seen: list[Any] = [None]
 
         def is_there() -> bool:
-            seen[0] = self.run(script)
+            try:
+                seen[0] = self.run(script)
+            except LeavingPageError:
+                return False
             return bool(seen[0] == value)
 
         try:
             until(is_there)
         except AssertionError:
             raise AssertionError(f"{script} is {seen[0]!r} and not {value!r}") from None
+
+    def ask(self, method: str, **parameters: Any) -> Any:
+        """What the tab answers to a command of the protocol."""
+        return self._browser.ask(method, self._session, **parameters)
+
+    def resolved(self, script: str) -> Any:
+        """The value of a promise in the page."""
+        told = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in told:
+            raise RuntimeError(f"{script[:200]}: {told['exceptionDetails']}")
+        return told["result"].get("value")
+
+    def look(self, width: int, height: int = 900, theme: str = "light") -> None:
+        """Have the tab so large, on a machine of that theme."""
+        self.ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+
+    def press(self, key: str, text: str = "") -> None:
+        """A key of the keyboard, by its name in the DOM."""
+        code = {"Tab": 9, "Enter": 13, " ": 32}.get(key, 0)
+        told = {"key": key, "code": key, "windowsVirtualKeyCode": code, "text": text or {"Enter": "\r"}.get(key, "")}
+        self.ask("Input.dispatchKeyEvent", type="keyDown", **told)
+        self.ask("Input.dispatchKeyEvent", type="keyUp", **told)
+
+    def type(self, text: str) -> None:
+        """Into what has the focus."""
+        self.ask("Input.insertText", text=text)
+
+    def picture(self) -> bytes:
+        """What is seen now, as PNG."""
+        return base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"])
 
     def close(self) -> None:
         self._browser.ask("Target.closeTarget", targetId=self._target)

@@ -125,3 +125,15 @@ def test_an_overview_of_what_is_not_there_or_not_granted_says_so(
 
 def test_who_may_not_do_something_with_a_topic_is_told_whose_grant_is_missing(site: TopicSite) -> None:
     assert "must grant this command's name" in speed(site, "publish", "secret", "x", status=5)
+
+
+def test_top_shows_the_subscriptions_in_which_something_waits(site: TopicSite) -> None:
+    speed(site, "create", "piled")
+    speed(site, "publish", "piled", "1", "2", "3")
+    speed(site, "consume", "piled", "late", "-n", "1")
+    words = ["top", "--once", "--interval", "0.5", "--root", str(site.root), "--key", str(site.key), "--as", "test"]
+    done = subprocess.run(
+        [sys.executable, "-m", "speed.cli", *words], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "piled late: 2 messages wait" in done.stdout
+    assert "nobody consumes" in done.stdout

@@ -1,8 +1,8 @@
 """The shape of the source tree: which layer may import which, and what keeps modules readable.
 
 The layers, from the bottom: errors, wire, segment, core, fs, message, engine, node, the public face ``speed``, journal,
-topics, pulsar, backends, bridges, hosts, observe, gateway, and spark, daemon, cli. A module may import its own layer
-and those below, and no files import each other in a circle. `scripts/shape` prints the figures.
+topics, pulsar, backends, bridges, hosts, observe, gateway, console, and spark, daemon, cli. A module may import its own
+layer and those below, and no files import each other in a circle. `scripts/shape` prints the figures.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ LAYERS = (
     "hosts",
     "observe",
     "gateway",
+    "console",
     "application",
 )
 NODE = frozenset({"node", "aio"})
 """``aio`` is public, and made by a node: they are one layer."""
-FACE = frozenset({"testing", "columns", "column_services"})
+FACE = frozenset({"testing", "columns", "column_services", "opentelemetry"})
 APPLICATIONS = frozenset({"spark", "daemon", "cli"})
 PURE_LAYERS = frozenset({"errors", "wire", "segment", "core"})
 PURE_MODULES = frozenset(

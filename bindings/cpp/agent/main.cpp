@@ -28,6 +28,7 @@ Arguments parse(const std::vector<std::string>& words) {
     if (flag == "--name") arguments.name = value;
     if (flag == "--root") arguments.options.root = value;
     if (flag == "--key") arguments.options.key = value;
+    if (flag == "--identity") arguments.options.identity = value;
     if (flag == "--allow") arguments.allow.push_back(value);
     if (flag == "--fabric") arguments.options.fabrics.push_back(value);
     if (flag == "--lease") arguments.options.lease = speed::Seconds(std::stod(value));

@@ -162,6 +162,9 @@ void serve(speed::Node& node) {
     return node.call(request.get<std::string>("node_name"), request.get<std::string>("service"),
                      request.get<speed::Map>("arguments"));
   });
+  node.serve("who", [](const Request& request) -> Response {
+    return Value(speed::Array{request.caller, request.caller_identity});
+  });
   node.serve("rows", speed::by_row(row));
   serve_streams(node);
 }

@@ -5,15 +5,19 @@
 #include <signal.h>
 #include <sodium.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "fs/keys/identity_files.hpp"
 #include "fs/keys/key_store.hpp"
 #include "speed/speed.hpp"
 
@@ -42,6 +46,29 @@ class TestRoot {
     options.key = path + "/speed.key";
     options.allow = std::move(allow);
     return options;
+  }
+
+  // The file of an identity, made if it is not there.
+  std::string identity(const std::string& name, const std::vector<std::string>& owners = {}) const {
+    const std::string file = path + "/" + name + ".identity";
+    if (!std::filesystem::exists(file)) {
+      std::array<wire::Key, 2> drawn;
+      for (wire::Key& key : drawn) randombytes_buf(key.data(), key.size());
+      put_identity(file, wire::NodeIdentity(drawn[0], {drawn[1]}, owners));
+    }
+    return file;
+  }
+  static void put_identity(const std::string& file, const wire::NodeIdentity& identity) {
+    const mode_t before = umask(0077);
+    std::ofstream(file + ".new") << identity.format();
+    umask(before);
+    std::filesystem::rename(file + ".new", file);
+  }
+
+  NodeOptions with_identity(const std::string& name, std::vector<std::string> allow = {}) const {
+    NodeOptions made = options(std::move(allow));
+    made.identity = identity(name);
+    return made;
   }
 
   std::string path;

@@ -90,7 +90,8 @@ nb::tuple PythonService::arguments_of(const Request& request) const {
   if (is_plain_) return nb::make_tuple(arguments, request.caller, request.traceparent);
   return nb::make_tuple(request.service, arguments, request.caller, request.request_id, request.deadline_ms,
                         request.traceparent, request.redelivered(), Cancellation(request.stop_token()),
-                        request.channel == nullptr ? nb::none() : nb::cast(Channel(request.channel)));
+                        request.channel == nullptr ? nb::none() : nb::cast(Channel(request.channel)),
+                        request.caller_identity);
 }
 
 nb::object PythonService::dict_of(const Map& arguments) const {

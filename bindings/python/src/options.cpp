@@ -96,6 +96,7 @@ NodeOptions node_options(const nb::dict& given) {
   take(given, "max_deliveries", options.max_deliveries);
   take(given, "max_lane_bytes", options.max_lane_bytes);
   take(given, "max_open_files", options.max_open_files);
+  take(given, "identity", options.identity);
   take_limits(given, "segment_limits", options.segment_limits);
   // end of what is generated
   return options;

@@ -28,11 +28,21 @@ from speed.errors import (
     fresh,
 )
 from speed.fs.bell import Bell
-from speed.fs.keyfile import KeySource, KnownIdentities, read_identity, statement_of
+from speed.fs.keyfile import IdentitySource, KeySource, KnownIdentities, statement_of
 from speed.fs.registration import Registration
 from speed.fs.registry import Registry
 from speed.wire.entry import Entry
-from speed.wire.identities import REVOKED, Bond, Card, Evidence, KnownIdentity, judge, make_card, read_card
+from speed.wire.identities import (
+    REVOKED,
+    Bond,
+    Card,
+    Evidence,
+    KnownIdentity,
+    NodeIdentity,
+    judge,
+    make_card,
+    read_card,
+)
 from speed.wire.limits import MAX_DELIVERIES
 from speed.wire.names import node_id
 from speed.wire.seal import Keyring
@@ -311,7 +321,7 @@ class Peers:
     """The own identity, and verdicts on those of others. Thread-safe. KeyFileError."""
 
     def __init__(self, root: str, path: str, policy: AccessPolicy) -> None:
-        self.identity = read_identity(path)
+        self.source = IdentitySource(path)
         self.fingerprint = self.identity.fingerprint
         self._root, self._policy = root, policy
         self._known = KnownIdentities(path)
@@ -319,6 +329,11 @@ class Peers:
         self._bonds: dict[str, tuple[str, Bond]] = {}
         self._warned: set[str] = set()
         self._lock = threads.lock("peers")
+
+    @property
+    def identity(self) -> NodeIdentity:
+        """The own one, as it is now."""
+        return self.source.now
 
     def card(self, name: str) -> str:
         """The own card as entries have it."""
@@ -332,7 +347,7 @@ class Peers:
             self.check(name, "")
             return None
         made = self._bonds.get(name)
-        if made is None or made[0] != card:
+        if made is None or made[0] != card or made[1].own is not self.identity:
             made = self._bonds[name] = (card, self._bond(name, card))
         self.check(name, made[1].to.fingerprint)
         return made[1]

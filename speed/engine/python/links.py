@@ -10,6 +10,7 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +26,7 @@ from speed.engine.python.outgoing import OutgoingLink
 from speed.engine.workers import place_given_up
 from speed.errors import (
     AccessDeniedError,
+    IdentityError,
     InboxFullError,
     NodeClosedError,
     NodeLeftError,
@@ -131,6 +133,12 @@ class Links:
                 link.bond = bond
                 link.renew()
 
+    def _look_at_card(self, link: OutgoingLink, entry: Entry) -> None:
+        """For links that only answer: nobody looks at the entry of their target before."""
+        if entry.generation == link.generation:
+            with suppress(IdentityError):  # who may not have it is refused elsewhere
+                self._bind(link, entry)
+
     def _check_grant(self, entry: Entry) -> None:
         if not self._is_granted(entry):
             self._context.stats.count(counters.SENDS_DENIED)
@@ -222,13 +230,15 @@ class Links:
             link.renew()
 
     def close_gone_links(self) -> None:
-        """Close the files of links to nodes that are gone.
+        """Heed cards that were renewed, and close the files of links to nodes that are gone.
 
         A link that was only ever for one life of an ephemeral target is forgotten, once the cursors of that life are
         gone with its directory: should the name come back, another key begins with it, and a sequence that begins anew.
         """
         for link in self.opened():
-            if self._context.registry.live(link.target) is not None:
+            entry = self._context.registry.live(link.target)
+            if entry is not None:
+                self._look_at_card(link, entry)
                 continue
             with self.lock:
                 self._awake.rest(link.target)

@@ -423,7 +423,7 @@ def _prepare(
         ephemeral=options.ephemeral,
         is_remote=filesystem.is_remote,
         late_seconds=filesystem.late_seconds,
-        identity=None if peers is None else peers.identity,
+        identity=None if peers is None else lambda: peers.identity,
     )
     inbox.prepare()
     if won.former:

@@ -14,7 +14,14 @@ from speed.core.log import logger
 from speed.engine import threads
 from speed.engine.python.context import Context
 from speed.engine.threads import ProgramsCode
-from speed.errors import ConfigurationError, LeaseLostError, RegistrationError, SpeedError, StorageError
+from speed.errors import (
+    ConfigurationError,
+    KeyFileError,
+    LeaseLostError,
+    RegistrationError,
+    SpeedError,
+    StorageError,
+)
 from speed.fs.claim import seal_anew
 from speed.fs.registry import RegistryWatch
 from speed.fs.root import observers_of
@@ -139,10 +146,12 @@ class Registrar:
         self._join_handlers: tuple[Callable[[Entry], object], ...] = ()
         self._leave_handlers: tuple[Callable[[Entry], object], ...] = ()
         self._lost_handlers: tuple[Callable[[SpeedError], object], ...] = ()
-        self._refused = ""
-        """What was said last of the key file."""
+        self._refused: dict[str, str] = {}
+        """What was said last of each file of keys."""
+        self._shown = None if context.peers is None else context.peers.identity
+        """The identity that the entry tells of."""
         self._observers_refused = ""
-        """The same of the observers."""
+        """What was said last of the observers."""
         self._watch: RegistryWatch | None = None
         self._watch_lock = threads.lock("watch")
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-registry", daemon=True)
@@ -232,6 +241,7 @@ class Registrar:
         """One heartbeat; False once the name is lost. A failed write is tried again until the lease ends."""
         self._look_at_keys()
         self._look_at_observers()
+        self._guarded("looking at the identity file", self._look_at_identity)
         registration = self._context.registration
         restored = registration.claims_restored
         try:
@@ -250,14 +260,26 @@ class Registrar:
 
     def _look_at_keys(self) -> None:
         """Take keys that changed; what is wrong with their file is said once, and again after it was mended (W-20)."""
-        error = self._context.keys.look()
-        if error is None:
-            self._refused = ""
+        self._tell_refused("key", self._context.keys.look())
+
+    def _look_at_identity(self) -> None:
+        """Likewise exchange keys that were renewed: others seal for what the entry says."""
+        peers = self._context.peers
+        if peers is None:
             return
-        self._context.stats.count(counters.KEY_FILES_REFUSED)
-        if str(error) != self._refused:
-            self._refused = str(error)
-            log.warning("%s goes on with the keys that it has: %s", self._context.name, error)
+        self._tell_refused("identity", peers.source.look())
+        now = peers.identity
+        if now is not self._shown:
+            self._context.registration.update(identity=peers.card(self._context.name))
+            self._shown = now
+
+    def _tell_refused(self, file: str, error: KeyFileError | None) -> None:
+        if error is not None:
+            self._context.stats.count(counters.KEY_FILES_REFUSED)
+        wrong = "" if error is None else str(error)
+        if wrong and wrong != self._refused.get(file):
+            log.warning("%s goes on with the keys that it has: %s", self._context.name, wrong)
+        self._refused[file] = wrong
 
     def _look_at_observers(self) -> None:
         """Take observers that changed (A-7); a file that does not count names none, which is said once."""

@@ -109,7 +109,7 @@ class Speedd:
     def end(self) -> int:
         """Read the rest of the log and return the exit status."""
         assert self.process.stderr is not None
-        self.events += [json.loads(text) for text in self.process.stderr]
+        self.events.extend(json.loads(text) for text in self.process.stderr)
         return self.process.wait(timeout=PATIENCE)
 
     def reload(self) -> None:

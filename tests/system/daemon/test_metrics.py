@@ -18,7 +18,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import speed
 from speed.observe.exposition import MAX_SCRAPERS, RenderedOnce
-from speed.observe.metrics import is_loopback
+from speed.observe.metrics import listens_here
 from tests.system.daemon.speedds import HEAD, ONE, PATIENCE, Speedd
 
 pytestmark = pytest.mark.system
@@ -395,4 +395,4 @@ def test_a_check_names_a_port_that_somebody_else_has(start: Start) -> None:
     ],
 )
 def test_only_addresses_of_this_machine_are_its_own(listen: str, is_here: bool) -> None:
-    assert is_loopback(listen) is is_here
+    assert listens_here(listen) is is_here

@@ -13,7 +13,8 @@
 
 namespace speed {
 
-// Denies everyone at first. A grant is a node name, or `name.*` for a family; there is none for everyone.
+// Denies everyone at first. A grant is a node name, `name.*` for a family, or `name@fingerprint` for one identity; there
+// is none for everyone.
 class SPEED_EXPORT AccessPolicy {
  public:
   using Rules = std::map<std::string, bool, std::less<>>;  // pattern -> granted
@@ -31,8 +32,11 @@ class SPEED_EXPORT AccessPolicy {
 
   bool allows(std::string_view name) const;
   bool publishes(std::string_view name) const;  // whether a published grant covers it, even if a denial excepts it
-  std::vector<std::string> allowed() const;  // the grants in force, sorted
-  std::vector<std::string> denied() const;   // what is excepted from them, sorted
+  std::vector<std::string> allowed() const;  // the grants in force but for those of identities, sorted
+  std::vector<std::string> identities() const;  // the grants that are of one identity, sorted
+  // Of the identities that grants of this name are of; empty where any will do.
+  std::vector<std::string> fingerprints(std::string_view name) const;
+  std::vector<std::string> denied() const;  // what is excepted from them, sorted
 
   // All that was said, to go back to it when a change cannot be published.
   Rules rules() const;

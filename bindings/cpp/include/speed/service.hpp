@@ -36,6 +36,7 @@ struct SPEED_EXPORT Request {
   bool is_redelivered = false;
   std::stop_token stop = {};
   std::shared_ptr<StreamChannel> channel = {};  // of a call with a stream; what is above it uses it
+  std::string caller_identity = {};  // the fingerprint that the caller proved; empty where either node has no identity
 
   // An earlier process of this name may have run it already; only where the service is registered as idempotent.
   bool redelivered() const noexcept { return is_redelivered; }

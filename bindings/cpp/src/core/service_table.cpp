@@ -54,6 +54,9 @@ void ServiceTable::add(const std::string& name, std::shared_ptr<Service> service
                        const std::optional<std::vector<std::string>>& allow, bool idempotent, bool views,
                        Map description) {
   wire::check_service_name(name);
+  if (allow && std::ranges::any_of(*allow, wire::names_identity)) {
+    throw InvalidNameError("grants of a service name nodes alone: grant the identity at the node");
+  }
   if (service == nullptr) throw ConfigurationError("service '" + name + "' is null: register an object");
   Row row{std::move(service), allow ? std::make_shared<AccessPolicy>(*allow) : nullptr, idempotent, views,
           std::move(description)};

@@ -30,4 +30,18 @@ void Context::callback_failed(const std::string& callback) {
   log.always(LogLevel::error, "speed.protocol", callback + " threw: " + text);
 }
 
+void Context::check_grants() const {
+  if (peers != nullptr || policy.identities().empty()) return;
+  throw ConfigurationError(
+      "a grant with a fingerprint needs a node with an identity: give it NodeOptions::identity (identity=FILE)");
+}
+
+void Context::check_not_copied() const {
+  if (peers == nullptr) return;
+  for (const wire::Entry& entry : registry->live_entries()) {
+    if (entry.name == name || fingerprint_in(entry) != peers->own) continue;
+    throw IdentityCopiedError("'" + entry.name + "' lives with this identity: make one for each node");
+  }
+}
+
 }  // namespace speed::engine

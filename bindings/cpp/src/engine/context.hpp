@@ -20,6 +20,7 @@
 #include "core/node_state.hpp"
 #include "core/observers.hpp"
 #include "engine/log_limiter.hpp"
+#include "engine/peers.hpp"
 #include "engine/stats.hpp"
 #include "fs/keys/key_store.hpp"
 #include "fs/process.hpp"
@@ -121,6 +122,7 @@ struct Context {
   std::string name_space;
   std::vector<std::string> accept_name_spaces;  // beside its own (M-34)
   std::unique_ptr<fs::KeySource> keys;
+  std::unique_ptr<Peers> peers;  // null without an identity
   std::unique_ptr<fs::Registry> registry;
   std::unique_ptr<fs::Registration> registration;
   std::uint32_t generation = 0;
@@ -151,6 +153,16 @@ struct Context {
   void callback_failed(const std::string& callback);
 
   const wire::Keyring& keyring() const { return keys->keyring(); }
+  // For what waits in files of this node: with an identity, nobody else has these keys (I-9).
+  const wire::Keyring& resting_keyring() const { return peers == nullptr ? keyring() : peers->resting(); }
+  // Of the own identity; empty without one.
+  std::string_view fingerprint() const { return peers == nullptr ? std::string_view() : peers->own; }
+  bool is_granted_by(const wire::Entry& entry) const { return wire::grants(entry, name, fingerprint()); }
+
+  // ConfigurationError for grants of identities that this node could not tell (I-8).
+  void check_grants() const;
+  // IdentityCopiedError where another node lives with this identity (I-7).
+  void check_not_copied() const;
 
   // Lanes that may hold files open, and links: each has a directory and a file, and a cursor or a bell.
   std::size_t most_lanes() const { return std::max(min_awake, 2 * max_open_files / 3 / files_each); }

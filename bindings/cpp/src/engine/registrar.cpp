@@ -139,6 +139,7 @@ bool Registrar::renew() {
   guarded("who may look", [&] { look_at_observers(); });
   context_.buffers.tidy();
   look_at_keys();
+  guarded("the identity file", [&] { look_at_identity(); });
   const std::uint64_t restored = context_.registration->claims_restored();
   try {
     context_.registration->heartbeat();
@@ -177,13 +178,23 @@ void Registrar::look_at_observers() {
 }
 
 // Takes keys that changed; what is wrong with their file is said once, and again after it was mended (W-20).
-void Registrar::look_at_keys() {
-  const std::string wrong = context_.keys->look();
+void Registrar::look_at_keys() { tell_refused(context_.keys->look(), refused_); }
+
+void Registrar::tell_refused(const std::string& wrong, std::string& last) {
   if (!wrong.empty()) context_.stats.count(core::counters::key_files_refused);
-  if (wrong == refused_) return;
-  refused_ = wrong;
-  if (wrong.empty()) return;
+  if (std::exchange(last, wrong) == wrong || wrong.empty()) return;
   context_.log.always(LogLevel::warning, "speed.registry", "goes on with the keys that it has: " + wrong);
+}
+
+// Likewise exchange keys that were renewed: others seal for what the entry says.
+void Registrar::look_at_identity() {
+  if (context_.peers == nullptr) return;
+  tell_refused(context_.peers->source.look(), refused_identity_);
+  const std::uint64_t changes = context_.peers->source.changes();
+  if (changes == identity_changes_) return;
+  const std::string card = context_.peers->card(context_.name);
+  context_.registration->update([&](wire::Entry& entry) { entry.identity = card; });
+  identity_changes_ = changes;
 }
 
 void Registrar::look() {

@@ -45,6 +45,8 @@ class Registrar {
   bool renew();
   void look_at_observers();
   void look_at_keys();
+  void look_at_identity();
+  void tell_refused(const std::string& wrong, std::string& last);
   void look() SPEED_EXCLUDES(lock_);
   template <class Part>
   void guarded(const char* what, Part part);
@@ -60,6 +62,8 @@ class Registrar {
   core::RegistryView view_ SPEED_GUARDED_BY(lock_);
   std::string refused_;  // what was said last of the key file
   std::string refused_observers_;  // and of the observers
+  std::string refused_identity_;  // and of the identity file
+  std::uint64_t identity_changes_ = 0;  // as far as the entry tells of them
   Mutex lock_;
   bool watching_ SPEED_GUARDED_BY(lock_) = false;
   std::vector<HandlerPtr> join_handlers_ SPEED_GUARDED_BY(lock_);

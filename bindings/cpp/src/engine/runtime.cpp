@@ -127,10 +127,15 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   fs::check_root(context.root);  // before the key: why that is out of reach is told by the root
   const std::string key = options.key.empty() ? fs::default_key_path(context.root) : options.key;
   context.keys = std::make_unique<fs::KeySource>(key);
+  if (!options.identity.empty()) {
+    context.peers = std::make_unique<Peers>(context.root, options.identity, context.policy, *context.keys, context.log);
+  }
+  context.check_grants();
   context.registry = std::make_unique<fs::Registry>(context.root, context.keyring());
   context.registry->prepare();
   const fs::Filesystem filesystem = fs::filesystem_of(context.root);
   context.registry->late_ms = std::chrono::duration_cast<std::chrono::milliseconds>(filesystem.late).count();
+  context.check_not_copied();
   if (options.durable && filesystem.is_memory) {
     throw DurabilityError(context.root + " lies in memory: it cannot survive a power cut; use a root on a disk");
   }
@@ -162,6 +167,7 @@ void Runtime::claim(const NodeOptions& options) {
       return entry != nullptr && static_cast<std::uint32_t>(entry->generation) == generation;
     };
     inbox->is_remote = context.remote;
+    if (context.peers != nullptr) inbox->identity = &context.peers->source;
     inbox->late = std::chrono::milliseconds(context.registry->late_ms);
     if (won.former > 0) fs::fence_lanes(context.root, context.name, won.generation, context.keyring());
     if (!context.polling) bell = std::make_unique<fs::Bell>(wire::bell_path(context.root, context.name));
@@ -176,7 +182,10 @@ void Runtime::claim(const NodeOptions& options) {
       {"segments", "withdraw", "slots", "streams"},
       [&](const std::string& text) { context.log.always(LogLevel::warning, "speed.registry", text); },
       options.ephemeral,
-      options.starting};
+      options.starting,
+      context.peers == nullptr ? std::string() : context.peers->card(context.name),
+      context.policy.identities(),
+      [this] { context.check_not_copied(); }};  // of two that start at once, each sees the other by now
   settings.observers = context.observers.names();
   context.registration = fs::Registration::make(*context.registry, settings, before_publish);
   context.generation = context.registration->generation();
@@ -315,7 +324,7 @@ void Runtime::say_leave() {
   for (const LinkPtr& link : links.opened()) {
     try {
       const fs::EntryPtr entry = context.registry->live(link->target());
-      if (entry == nullptr || !wire::grants(*entry, context.name)) continue;
+      if (entry == nullptr || !context.is_granted_by(*entry)) continue;
       Outgoing notice{wire::EnvelopeType::discovery, 0, {&one, 1}, {}, true};
       notice.is_last = true;
       link->send(notice);
@@ -395,7 +404,7 @@ NodeInfo Runtime::wait_for(const std::string& target, Duration timeout) {
   const Workers::PlaceRelease released;
   while (true) {
     const fs::EntryPtr entry = context.registry->surely_live(target);
-    if (entry != nullptr && entry->status == "online" && wire::grants(*entry, context.name)) return info_of(*entry);
+    if (entry != nullptr && entry->status == "online" && context.is_granted_by(*entry)) return info_of(*entry);
     look_for_interruption();
     if (fs::monotonic_now() < deadline && !context.life.wait_for_end(wait_pause)) continue;
     const bool serves = entry != nullptr && entry->status == "online";

@@ -1,6 +1,7 @@
 #include "speed/node.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "engine/link/publishing.hpp"
 #include "engine/remote/peer.hpp"
@@ -162,6 +163,7 @@ void publish_grants(Runtime& node) {
   node.context.registration->update([&](wire::Entry& entry) {
     entry.allow = node.context.policy.allowed();
     entry.deny = node.context.observers.denials(node.context.policy);
+    entry.identities = node.context.policy.identities();
   });
 }
 
@@ -174,6 +176,7 @@ void Node::allow(const Names& patterns) {
     AccessPolicy::Rules before = node.context.policy.rules();
     node.context.policy.allow(local_grants(patterns));
     try {
+      node.context.check_grants();
       publish_grants(node);
     } catch (...) {
       node.context.policy.restore(std::move(before));  // nothing is granted that is not published
@@ -190,7 +193,12 @@ void Node::deny(const Names& patterns) {
   publish_grants(node);
 }
 
-std::vector<std::string> Node::allowed() const { return runtime_->context.policy.allowed(); }
+std::vector<std::string> Node::allowed() const {
+  const AccessPolicy& policy = runtime_->context.policy;
+  std::vector<std::string> patterns = policy.allowed();
+  std::ranges::move(policy.identities(), std::back_inserter(patterns));
+  return patterns;
+}
 
 void Node::ready() {
   Runtime& node = open();

@@ -75,7 +75,8 @@ bool TopicHost::allows_again(TimePoint ends) const {
 bool TopicHost::allows_others() const {
   if (host_.find('@') != std::string::npos) return false;
   const fs::EntryPtr entry = node_->context.registry->live(host_);
-  return entry != nullptr && !entry->allow.empty() && !wire::grants(*entry, node_->context.name);
+  const bool is_granting = entry != nullptr && !(entry->allow.empty() && entry->identities.empty());
+  return is_granting && !node_->context.is_granted_by(*entry);
 }
 
 std::vector<TopicMessage> TopicHost::messages(const Value& answer) const {

@@ -35,6 +35,27 @@ TEST(Access, an_exact_denial_outlives_a_granted_family_a_4) {
   EXPECT_TRUE(policy.allows("etl.2"));
 }
 
+TEST(Access, a_grant_of_an_identity_is_published_apart_and_goes_with_its_name_i_8) {
+  const std::string one = "etl.1@" + std::string(40, 'a');
+  const std::string other = "etl.1@" + std::string(40, 'b');
+  using Names = std::vector<std::string>;
+  AccessPolicy policy({"etl.1", one, "etl.10", other});
+  EXPECT_TRUE(policy.allows("etl.1"));
+  EXPECT_TRUE(policy.publishes("etl.1"));
+  EXPECT_EQ(policy.allowed(), Names{"etl.10"});
+  EXPECT_EQ(policy.identities(), (Names{one, other}));
+  EXPECT_EQ(policy.fingerprints("etl.1"), (Names{std::string(40, 'a'), std::string(40, 'b')}));
+  EXPECT_EQ(policy.fingerprints("etl.10"), Names{});
+  policy.deny({"etl.*"});
+  EXPECT_EQ(policy.identities(), Names{});
+  policy.allow({one});
+  policy.deny({"etl.1"});
+  EXPECT_FALSE(policy.allows("etl.1"));
+  EXPECT_EQ(policy.identities(), Names{});
+  EXPECT_THROW(policy.allow({"etl.*@" + std::string(40, 'a')}), InvalidNameError);
+  EXPECT_THROW(policy.deny({one}), InvalidNameError);
+}
+
 TEST(Access, the_longest_family_decides_a_4) {
   AccessPolicy policy({"etl.*"});
   policy.deny({"etl.eu.*"});

@@ -240,7 +240,7 @@ void Calls::look_for_successor(const Open& open, const fs::EntryPtr& entry, Time
     if (request.is_awaited && !is_withdrawn) return;
   }
   if (is_withdrawn) return end(open.id, withdrawn_call(request.may_have_run));
-  if (is_there && wire::grants(*entry, context_.name)) return send_again(open, entry);
+  if (is_there && context_.is_granted_by(*entry)) return send_again(open, entry);
   const bool is_first = request.generation == 0;  // what a node allows when it has started is final
   if (now - *request.since < wire::limits::successor && !(is_there && is_first)) return;
   end(open.id, is_there && !request.may_have_run ? call_denied(open.target, context_.name)

@@ -31,6 +31,7 @@ class AssembledLane : public Lane {
   unsigned deliveries(std::uint64_t sequence) const override { return lane_->deliveries(sequence); }
   void begin_again(std::uint64_t sequence, unsigned count) override { lane_->begin_again(sequence, count); }
   bool is_closed() const override { return lane_->is_closed(); }
+  std::string fingerprint(const wire::KeyId& key_id) override { return lane_->fingerprint(key_id); }
   void drop(std::uint64_t sequence) override {
     completed_();
     lane_->drop(sequence);
@@ -82,7 +83,7 @@ Segments::Segments(Context& context, Workers& workers, Calls& calls, Callbacks c
       calls_(calls),
       callbacks_(std::move(callbacks)),
       reassembly_(context.segment_limits),
-      store_(context.root, context.name, context.keyring(), context.durable) {}
+      store_(context.root, context.name, context.resting_keyring(), context.durable) {}
 
 void Segments::accept(const LanePtr& lane, const fs::Received& received) {
   const Segment one = segment::read_segment(received.payload);

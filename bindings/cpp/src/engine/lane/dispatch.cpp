@@ -60,6 +60,7 @@ const std::array<Dispatch::Handler, 10> Dispatch::handlers{nullptr,
                                                            &Dispatch::stream};
 
 void Dispatch::dispatch(const LanePtr& lane, const fs::Received& received) {
+  if (to_.context.peers != nullptr && !is_known(lane, received)) return;
   if (!is_reply(received) && !to_.context.policy.allows(lane->source()) && !is_look(lane, received)) {
     return unauthorised(lane, received);
   }
@@ -90,6 +91,23 @@ bool Dispatch::is_look(const LanePtr& lane, const fs::Received& received) const 
   if ((received.header.flags & wire::flag_segment) != 0) return false;
   const bool is_question = received.header.type == EnvelopeType::discovery;
   return wire::is_look(received.header.type, is_question ? wire::decode_control(received.payload) : Map());
+}
+
+// Whether it comes of the identity that its sender is to have, or is discarded; answers too (I-7).
+bool Dispatch::is_known(const LanePtr& lane, const fs::Received& received) {
+  const std::string& source = lane->source();
+  // What has no grant is told so, and nothing is remembered of it.
+  const bool may_write = to_.context.policy.allows(source) || to_.context.observers.include(source, to_.context.policy);
+  if (!may_write && !to_.links.knows(source)) return true;
+  const wire::Verdict verdict = to_.context.peers->verdict(source, lane->fingerprint(received.header.key_id));
+  if (verdict == wire::Verdict::accepted) return true;
+  const std::string why(wire::name_of(verdict));
+  to_.context.stats.count(core::counters::unauthorised);
+  to_.context.stats.refused_sender(source);
+  to_.context.log.limited(LogLevel::warning, "speed.protocol", "identity " + why,
+                          "an envelope of '" + source + "' is discarded: its identity is " + why);
+  lane->drop(received.header.sequence);
+  return false;
 }
 
 // Discarded; only a request is told, since its caller waits.

@@ -66,6 +66,7 @@ class Dispatch {
   void stream(const LanePtr& lane, const fs::Received& received);
   bool is_look(const LanePtr& lane, const fs::Received& received) const;
   void count(const LanePtr& lane, const fs::Received& received);
+  bool is_known(const LanePtr& lane, const fs::Received& received);
   void unauthorised(const LanePtr& lane, const fs::Received& received);
   void handle(const LanePtr& lane, const fs::Received& received);
   Arrival made(const LanePtr& lane, const fs::Received& received, const LargePtr& large);

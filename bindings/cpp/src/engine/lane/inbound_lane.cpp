@@ -87,6 +87,11 @@ void InboundLane::begin_again(std::uint64_t sequence, unsigned count) {
   stay_at_rest();
 }
 
+std::string InboundLane::fingerprint(const wire::KeyId& key_id) {
+  const MutexLock guard(lock_);
+  return reader_ == nullptr ? std::string() : reader_->fingerprint(key_id);
+}
+
 std::size_t InboundLane::unfinished() const {
   const MutexLock guard(lock_);
   return reader_ == nullptr ? 0 : reader_->unfinished();

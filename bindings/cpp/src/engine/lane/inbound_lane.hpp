@@ -34,6 +34,8 @@ class Lane {
   virtual void begin_again(std::uint64_t, unsigned) {}
   virtual bool is_dead_letter() const { return false; }  // what comes from here was one, and is one again if it fails
   virtual void failed(std::uint64_t) {}
+  // Of the identity that sealed with this key; empty for none (I-5).
+  virtual std::string fingerprint(const wire::KeyId&) { return {}; }
   virtual void drop(std::uint64_t sequence) = 0;  // a refused envelope is done; it is committed with the next ones
 
   const std::string& source() const { return source_; }
@@ -61,6 +63,7 @@ class InboundLane : public Lane {
   bool is_closed() const override;
   unsigned deliveries(std::uint64_t sequence) const override;
   void begin_again(std::uint64_t sequence, unsigned count) override;
+  std::string fingerprint(const wire::KeyId& key_id) override;
   void drop(std::uint64_t sequence) override;
   bool has_more() const;  // the last read left something, or was not made because too much is unfinished
   bool is_read() const;  // nothing of it is unread or unfinished

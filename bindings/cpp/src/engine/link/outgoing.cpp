@@ -83,17 +83,21 @@ class StayingAtRest {
 
 }  // namespace
 
-OutgoingLink::OutgoingLink(Context& context, const std::string& target, std::uint32_t target_life, Others others)
+OutgoingLink::OutgoingLink(Context& context, const std::string& target, std::uint32_t target_life,
+                           const wire::BondPtr& bond, Others others)
     : context_(context),
       target_(target),
       traffic_(context.stats.traffic(target)),
       others_(std::move(others)),
       ringer_(wire::bell_path(context.root, target)),
       is_of_one_life_(target_life != 0),
+      target_life_(target_life),
       sealer_(context.keyring(), context.id, wire::node_id(target), context.generation, target_life),
       nonces_(fill_random),
       writer_(context.root, context.name, target, context.generation,
-              context.keyring().lane_keys(context.id, wire::node_id(target)), settings_of(context)) {}
+              context.keyring().lane_keys(context.id, wire::node_id(target)), settings_of(context)) {
+  sealer_.seal_for(target_life, bond);
+}
 
 std::uint64_t OutgoingLink::send(const Outgoing& outgoing) {
   if (is_cut_ && is_segmented(outgoing)) {
@@ -239,7 +243,7 @@ void OutgoingLink::append_once(const Outgoing& outgoing, std::span<const ByteVie
     ends_.push_back(sealed.size());
   }
   try {
-    writer_.append(sealed.view(), ends_);
+    writer_.append(sealed.view(), ends_, sealer_.opening());
   } catch (const StorageError& error) {
     counter_ += error.envelopes_written();
     throw;
@@ -371,11 +375,17 @@ void OutgoingLink::rest() {
   ringer_.close();
 }
 
-void OutgoingLink::renew(std::uint32_t target_life) {
+void OutgoingLink::renew(std::uint32_t target_life, const wire::BondPtr& bond) {
   rest();
   const MutexLock guard(lock_);
   is_of_one_life_ = false;
-  sealer_.seal_for(target_life);
+  target_life_ = target_life;
+  sealer_.seal_for(target_life, bond);
+}
+
+void OutgoingLink::seal_by(const wire::BondPtr& bond) {
+  const MutexLock guard(lock_);
+  sealer_.seal_for(target_life_, bond);
 }
 
 void OutgoingLink::tidy() {
@@ -424,8 +434,9 @@ NodeStartingError still_starting(const std::string& target) { return NodeStartin
 
 // `may_start`: a node that is starting gets what it allows already.
 Links::Granted Links::look(const std::string& target, bool may_start, Right right) {
-  if (fs::EntryPtr entry = context_.registry->granted_lately(target, context_.name)) {
+  if (fs::EntryPtr entry = context_.registry->granted_lately(target, context_.name, context_.fingerprint())) {
     LinkPtr link = open(target, static_cast<std::uint32_t>(entry->generation));
+    bind(*link, *entry);
     return {std::move(link), std::move(entry)};
   }
   wire::check_node_name(target);
@@ -436,49 +447,20 @@ Links::Granted Links::look(const std::string& target, bool may_start, Right righ
   }
   if (entry->status == "leaving") throw NodeLeftError(core::texts::leaving(target));
   const bool grants =
-      wire::grants(*entry, context_.name) || (right == Right::look && wire::observed_by(*entry, context_.name));
+      context_.is_granted_by(*entry) || (right == Right::look && wire::observed_by(*entry, context_.name));
   if (entry->status == "starting" && !(may_start && grants)) return {nullptr, entry};
   if (!grants) {
     context_.stats.count(core::counters::sends_denied);
     context_.stats.refused_by(target);
     throw AccessDeniedError(core::texts::not_allowed(target, context_.name));
   }
-  return {open(target, static_cast<std::uint32_t>(entry->generation)), entry};
+  LinkPtr link = open(target, static_cast<std::uint32_t>(entry->generation));
+  bind(*link, *entry);
+  return {std::move(link), entry};
 }
 
-LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
-  LinkPtr link;
-  {
-    const MutexLock guard(lock_);
-    if (has_ended_) refuse_ended(context_);
-    LinkPtr& known = links_[target];
-    if (known == nullptr) {
-      known = make(target);
-      known->reaches(generation);
-      known->take_slots(takes_slots(target));
-    }
-    link = known;
-    if (awake_.contains(link.get())) awake_.use(link.get(), context_.most_links());
-    if (link->generation() >= generation) return link;
-  }
-  link->renew(life_of(target));  // takes the locks of the link, so the table is not locked
-  link->take_slots(takes_slots(target));
-  const MutexLock guard(lock_);
-  link->reaches(generation);
-  return link;
-}
-
-LinkPtr Links::make(const std::string& target) {
-  const OutgoingLink::Others others{[this](OutgoingLink& one) { woken(one); },
-                                    [this](OutgoingLink& full) { return make_space(full); }};
-  LinkPtr link = std::make_shared<OutgoingLink>(context_, target, life_of(target), others);
-  if (const auto cutting = splitters_.find(target); cutting != splitters_.end()) link->cut(cutting->second);
-  return link;
-}
-
-std::uint32_t Links::life_of(const std::string& target) const {
-  const fs::EntryPtr entry = context_.registry->live(target);
-  return entry != nullptr && entry->ephemeral ? static_cast<std::uint32_t>(entry->generation) : 0;
+void Links::check_going_on() const {
+  if (has_ended_) refuse_ended(context_);
 }
 
 // Others that were used longer ago rest for it.
@@ -516,7 +498,10 @@ bool left_nothing(const std::string& root, const std::string& name) {
 void Links::close_departed() {
   for (const LinkPtr& link : opened()) {
     link->tidy();
-    if (context_.registry->live(link->target()) != nullptr) continue;
+    if (const fs::EntryPtr entry = context_.registry->live(link->target())) {
+      look_at_card(*link, *entry);
+      continue;
+    }
     {
       const MutexLock guard(lock_);
       awake_.rest(link.get());

@@ -43,8 +43,9 @@ class OutgoingLink {
     std::function<void(OutgoingLink&)> woken;  // without the locks of the link, before one at rest opens files
     std::function<bool(OutgoingLink&)> make_space;  // with them: removes files of others; whether there were any
   };
-  // `target_life`: for `renew`.
-  OutgoingLink(Context& context, const std::string& target, std::uint32_t target_life, Others others);
+  // `target_life` and `bond`: for `renew`.
+  OutgoingLink(Context& context, const std::string& target, std::uint32_t target_life, const wire::BondPtr& bond,
+               Others others);
 
   // Seals, appends and rings; returns the last sequence. InboxFullError, StorageError, PayloadTooLargeError: then nothing
   // was accepted. LeaseLostError: likewise, unless it says that the lease ended while it wrote.
@@ -58,8 +59,9 @@ class OutgoingLink {
   std::shared_ptr<const segment::Splitter> splitter() const;  // null: only what no envelope holds goes in segments
 
   void rest();  // the next envelope begins a new lane file and opens the bell again
-  // Likewise, sealed for this life of an ephemeral target; 0 for one that is not.
-  void renew(std::uint32_t target_life);
+  // Likewise, sealed for this life of an ephemeral target, 0 for one that is not; and for this identity, or none.
+  void renew(std::uint32_t target_life, const wire::BondPtr& bond);
+  void seal_by(const wire::BondPtr& bond);  // what is sent from now on; null for a target without an identity
   void tidy();  // removes slots that are no longer used
   bool give_slots_back();  // removes all that are free, but not while somebody writes; whether there were any
   void take_slots(bool takes) { takes_slots_ = takes; }  // whether the target does
@@ -108,6 +110,7 @@ class OutgoingLink {
   GroupFlush flushes_;
   fs::Ringer ringer_ SPEED_GUARDED_BY(ring_lock_);
   std::atomic<bool> is_of_one_life_;
+  std::uint32_t target_life_ SPEED_GUARDED_BY(lock_);
   std::atomic<bool> takes_slots_ = false;  // as the entry of the target's newest life says
   std::atomic<std::uint32_t> generation_ = 0;
   std::uint64_t counter_ SPEED_GUARDED_BY(lock_) = 0;
@@ -166,7 +169,7 @@ class Links {
   bool takes_segments(const std::string& target) const;  // as its entry says
   bool takes_slots(const std::string& target) const;  // likewise
 
-  // Removes slots that are no longer used, and closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target is
+  // Heeds cards that were renewed, removes slots that are no longer used, and closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target is
   // forgotten, once the cursors of that life are gone with its directory: should the name come back, another key begins
   // with it, and a sequence that begins anew.
   void close_departed();
@@ -177,9 +180,19 @@ class Links {
   void shut();  // for good
 
  private:
+  // What a link is sealed for: the generation of an ephemeral target, else 0; and the two identities, or null.
+  struct Side {
+    std::uint32_t life = 0;
+    wire::BondPtr bond;
+  };
+
   Granted look(const std::string& target, bool may_start, Right right);
-  LinkPtr make(const std::string& target) SPEED_REQUIRES(lock_);
-  std::uint32_t life_of(const std::string& target) const;  // the generation of an ephemeral target, else 0
+  LinkPtr known(const std::string& target) SPEED_EXCLUDES(lock_);
+  LinkPtr made(const std::string& target, std::uint32_t generation, const Side& side) SPEED_EXCLUDES(lock_);
+  Side side_of(const std::string& target) const SPEED_EXCLUDES(lock_);
+  void bind(OutgoingLink& link, const wire::Entry& entry) const SPEED_EXCLUDES(lock_);
+  void look_at_card(OutgoingLink& link, const wire::Entry& entry) const SPEED_EXCLUDES(lock_);
+  void check_going_on() const SPEED_REQUIRES(lock_);  // says why the node ended
   void woken(OutgoingLink& link) SPEED_EXCLUDES(lock_);
   bool make_space(const OutgoingLink& full) const;
   LinkPtr find(const std::string& target) const SPEED_EXCLUDES(lock_);

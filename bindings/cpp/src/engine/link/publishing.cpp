@@ -29,7 +29,7 @@ Publishing::Recipients Publishing::recipients() {
     const Wanted wanted = wants(entry);
     if (wanted == Wanted::no) continue;
     const std::string family = wanted == Wanted::shared ? wire::family_of(entry.name) : std::string();
-    if (!wire::grants(entry, node_.context.name)) {
+    if (!node_.context.is_granted_by(entry)) {
       if (entry.status != "starting") denied.emplace(entry.name, family);  // that one has not said yet whom it allows
     } else if (wanted == Wanted::each) {
       found.push_back({"", {entry.name}});

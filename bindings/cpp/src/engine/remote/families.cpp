@@ -68,7 +68,7 @@ void Families::left(const core::FamilyMember& member) {
 std::vector<core::FamilyMember> Families::able(const std::string& family) {
   std::vector<core::FamilyMember> found;
   for (const wire::Entry& entry : members(family)) {
-    if (wire::grants(entry, context_.name)) found.push_back(member_of(entry));
+    if (context_.is_granted_by(entry)) found.push_back(member_of(entry));
   }
   return found;
 }

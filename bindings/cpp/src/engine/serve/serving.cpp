@@ -34,6 +34,7 @@ struct Serving::ServedRequest : Job {
   LanePtr lane;  // guarded by the lock of the workers, since one that failed is replaced
   std::uint32_t generation = 0;  // of the caller
   std::uint64_t sequence = 0;
+  std::string identity;  // of the caller; empty where either node has none
   wire::RequestHead head;
   wire::KeptBytes payload;  // nobody's where it was not kept: its service was not there
   bool doubtful = false;  // this process may have begun it, before its lane failed
@@ -56,6 +57,7 @@ void Serving::accept(const LanePtr& lane, const fs::Received& received) {
   served->sequence = received.header.sequence;
   served->generation = wire::generation_of(received.header.sequence);
   served->doubtful = received.doubtful;
+  if (context_.peers != nullptr) served->identity = lane->fingerprint(received.header.key_id);
   served->sent_ms = static_cast<std::int64_t>(received.header.timestamp_ms);
   try {
     served->head = wire::decode_head(received.payload);
@@ -248,6 +250,7 @@ Response Serving::respond(const ServedRequestPtr& served, const core::ServiceTab
   const TraceScope trace(head.traceparent);
   const std::shared_ptr<Channel> channel = head.stream ? channel_of(*served) : nullptr;
   request.channel = channel;
+  request.caller_identity = std::move(served->identity);
   const std::stop_callback stopped(request.stop, [&] {
     if (channel != nullptr) channel->close();
   });

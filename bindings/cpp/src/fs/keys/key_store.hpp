@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ class KeySource {
   ~KeySource() = default;
 
   const wire::Keyring& keyring() const { return keyring_; }
+
+  // Told of other keys, once they are those of now. Set before others use them.
+  void tell_with(std::function<void()> changed) { keyring_.tell_with(std::move(changed)); }
 
   // Takes the keys that are in the file now; what is wrong with it, if the keys of before go on, else nothing.
   std::string look();

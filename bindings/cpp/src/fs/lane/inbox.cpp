@@ -116,9 +116,9 @@ bool Inbox::remove_lane(const std::string& sender, std::int64_t changed_at, Regi
 }
 
 std::unique_ptr<LaneReader> Inbox::lane(const std::string& sender) {
-  return std::make_unique<LaneReader>(
-      Surroundings{root_, name_, generation_, keyring_, quarantine_, ephemeral_, is_remote, buffer_, buffers_, is_live},
-      sender);
+  return std::make_unique<LaneReader>(Surroundings{root_, name_, generation_, keyring_, quarantine_, ephemeral_,
+                                                   is_remote, buffer_, buffers_, is_live, identity},
+                                      sender);
 }
 
 }  // namespace speed::fs

@@ -23,6 +23,8 @@ class Inbox {
     return false;
   };
 
+  const IdentitySource* identity = nullptr;  // of the node, by which links to it may be bound
+
   bool is_remote = false;  // the filesystem is another host's
   Duration late = {};  // how old a listing may be that the filesystem gives
 

@@ -8,6 +8,7 @@
 
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
+#include "wire/envelope/identity.hpp"
 
 namespace speed::fs {
 
@@ -30,6 +31,8 @@ void sort_in(Listing& listing, const std::string& filename) {
     listing.deliveries.push_back(*deliveries);
   } else if (const auto slot = wire::parse_slot(filename)) {
     listing.slots.push_back(*slot);
+  } else if (const auto opening = wire::parse_opening(filename)) {
+    listing.openings.push_back(*opening);
   } else if (!wire::is_temporary(filename)) {
     listing.foreign.push_back(filename);
   }
@@ -134,6 +137,10 @@ void LaneFiles::remove(const std::string& filename) {
 
 void LaneFiles::put_aside(const std::string& filename, std::string_view reason) {
   quarantine_.take(directory(), filename, reason);
+}
+
+Bytes LaneFiles::read_opening(const wire::OpeningName& name) const {
+  return read_small(directory(), wire::opening_name(name), owners_, wire::opening_bytes + 1);
 }
 
 std::optional<wire::Fence> LaneFiles::read_fence(std::uint32_t generation) const {

@@ -17,6 +17,7 @@ struct Listing {
   std::vector<std::uint32_t> starts;
   std::vector<std::uint32_t> deliveries;
   std::vector<wire::LaneFileName> slots;
+  std::vector<wire::OpeningName> openings;
   std::vector<std::string> foreign;
 };
 
@@ -41,6 +42,7 @@ class LaneFiles {
   void remove(const std::string& filename);  // if it is there
   void put_aside(const std::string& filename, std::string_view reason);
 
+  Bytes read_opening(const wire::OpeningName& name) const;  // of a bound link; std::system_error
   std::optional<wire::Fence> read_fence(std::uint32_t generation) const;  // null: missing or not authentic
   std::optional<wire::Deliveries> read_deliveries(std::uint32_t generation) const;  // likewise
   void write_deliveries(std::uint32_t generation, const wire::Deliveries& deliveries) const;

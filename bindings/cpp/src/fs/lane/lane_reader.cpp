@@ -52,6 +52,13 @@ std::string_view name_of(core::SequenceVerdict verdict) {
   }
 }
 
+std::unique_ptr<Openings> openings_of(const Surroundings& around, const std::string& source, const LaneFiles& files) {
+  if (around.identity == nullptr) return nullptr;
+  const std::uint32_t life = around.ephemeral ? around.generation : 0;
+  const wire::BoundLink link{wire::node_id(source), wire::node_id(around.target), 0, life};
+  return std::make_unique<Openings>(*around.identity, around.keyring, files, link);
+}
+
 }  // namespace
 
 LaneReader::LaneReader(const Surroundings& around, const std::string& source)
@@ -67,8 +74,10 @@ LaneReader::LaneReader(const Surroundings& around, const std::string& source)
       decoder_(wire::node_id(source), wire::node_id(around.target), opener_),
       files_(wire::lane_dir(around.root, around.target, source),
              around.keyring.lane_keys(wire::node_id(source), wire::node_id(around.target)), around.quarantine),
+      openings_(openings_of(around, source, files_)),
       listing_(files_.list()),
       progress_({}, 0) {
+  if (openings_ != nullptr) opener_.find_bound(*openings_);
   const std::optional<wire::Cursor> before = take_over(around);
   read_deliveries();
   if (!is_published_) {
@@ -425,6 +434,17 @@ void LaneReader::remove_passed(const wire::Cursor& cursor) {
     const auto lies_here = [&](const wire::Unfinished& entry) { return entry.start.file() == file; };
     if (file >= cursor.position.file() || std::ranges::any_of(cursor.unfinished, lies_here)) return false;
     files_.remove(wire::lane_file_name(file));
+    return true;
+  });
+  remove_openings(cursor.position.generation);
+}
+
+// What opened older generations, once none of their files is left (I-5).
+void LaneReader::remove_openings(std::uint32_t generation) {
+  std::erase_if(listing_.openings, [&](const wire::OpeningName& opening) {
+    const auto is_of_it = [&](const wire::LaneFileName& file) { return file.generation == opening.generation; };
+    if (opening.generation >= generation || std::ranges::any_of(listing_.files, is_of_it)) return false;
+    files_.remove(wire::opening_name(opening));
     return true;
   });
 }

@@ -13,6 +13,7 @@
 
 #include "core/lane_decoder.hpp"
 #include "core/progress.hpp"
+#include "fs/lane/openings.hpp"
 #include "fs/slot/slot_reader.hpp"
 #include "wire/time.hpp"
 #include "wire/value/buffer.hpp"
@@ -48,6 +49,7 @@ struct Surroundings {
   wire::Buffers& buffers;  // for what is large, which is kept where it was read
   // Whether a node has a live entry of a generation.
   const std::function<bool(const std::string& name, std::uint32_t generation)>& is_live;
+  const IdentitySource* identity = nullptr;  // null: links to the node are not bound
 };
 
 class LaneReader {
@@ -59,6 +61,9 @@ class LaneReader {
   // `scan` marks the periodic look at everything. std::system_error if the filesystem
   // fails; what was not returned is read again.
   bool read(std::vector<Received>& received, std::size_t most, TimePoint now, bool scan);
+
+  // Of the identity that sealed with this key; empty for none (I-5).
+  std::string fingerprint(const wire::KeyId& id) { return openings_ == nullptr ? "" : openings_->fingerprint(id); }
 
   bool grew() const;  // whether the file at hand goes on behind what was read
 
@@ -151,6 +156,7 @@ class LaneReader {
   void read_deliveries();
   void write_deliveries();
   void remove_passed(const wire::Cursor& cursor);
+  void remove_openings(std::uint32_t generation);
   void count(std::string_view what) { ++counts_[std::string(what)]; }
 
   std::string source_;
@@ -171,6 +177,7 @@ class LaneReader {
   wire::LinkOpener opener_;
   core::LaneDecoder decoder_;
   LaneFiles files_;
+  std::unique_ptr<Openings> openings_;  // of bound links; null without an identity
   Listing listing_;
   std::map<std::string, std::uint64_t> counts_;
   std::deque<wire::Unfinished> again_;  // begun and not finished by a former process

@@ -44,8 +44,9 @@ LaneWriter::LaneWriter(const std::string& root, const std::string& source, const
       settings_(settings),
       slots_(generation) {}
 
-void LaneWriter::append(ByteView envelopes, const std::vector<std::size_t>& ends) {
+void LaneWriter::append(ByteView envelopes, const std::vector<std::size_t>& ends, const wire::LinkOpening* opening) {
   if (!lane_ || monotonic_now() - verified_ > verify_period || status_of(lane_.get()).st_nlink == 0) verify();
+  if (opening != nullptr && left_ != opening->filename) leave(*opening);
   if (settings_.publish_whole) return publish(envelopes, ends.size());
   trim_slots(envelopes.size());
   if (!file_) open_file();
@@ -65,6 +66,16 @@ void LaneWriter::append(ByteView envelopes, const std::vector<std::size_t>& ends
   }
   grown(written);
   if (file_size_ >= settings_.segment_bytes) leave_file();
+}
+
+// On disk before the envelopes that it opens, where they are to be.
+void LaneWriter::leave(const wire::LinkOpening& opening) {
+  try {
+    replace_file(lane_.get(), opening.filename, opening.data, settings_.durable);
+  } catch (const std::system_error& error) {
+    fail(error, 0);
+  }
+  left_ = opening.filename;
 }
 
 // Free ones keep no window from what is about to be written (L-29).
@@ -255,6 +266,7 @@ void LaneWriter::open_lane() {
   if (status.st_uid != geteuid() && !core::is_shared(status.st_mode))
     throw std::system_error(EACCES, std::generic_category(), "foreign lane");
   lane_ = std::move(lane);
+  left_.clear();
   if (lane_inode_ != status.st_ino) slots_.forget();
   lane_inode_ = status.st_ino;
   outstanding_ = {};

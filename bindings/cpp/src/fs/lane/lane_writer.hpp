@@ -8,6 +8,7 @@
 #include "fs/lane/lane_state.hpp"
 #include "fs/slot/slot_writer.hpp"
 #include "speed/error.hpp"
+#include "wire/envelope/identity.hpp"
 #include "wire/time.hpp"
 
 namespace speed::fs {
@@ -42,9 +43,9 @@ class LaneWriter {
   LaneWriter(const std::string& root, const std::string& source, const std::string& target, std::uint32_t generation,
              wire::LaneKeys lane_keys, const LaneSettings& settings);
 
-  // Writes whole envelopes; `ends` are their ends in `envelopes`. StorageError tells how many are in the lane for good:
-  // the caller uses the counters of the others again (L-5).
-  void append(ByteView envelopes, const std::vector<std::size_t>& ends);
+  // Writes whole envelopes; `ends` are their ends in `envelopes`, `opening` what is to be in the lane before them (I-4).
+  // StorageError tells how many are in the lane for good: the caller uses the counters of the others again (L-5).
+  void append(ByteView envelopes, const std::vector<std::size_t>& ends, const wire::LinkOpening* opening = nullptr);
 
   // Whether `size` more bytes fit the window (L-6); the receiver's cursor is read only when not.
   // An empty lane takes an envelope of any size. StorageError where that cannot be found out.
@@ -72,6 +73,7 @@ class LaneWriter {
   std::uint64_t room_for_free(std::uint64_t bytes) const;
   void look_at_cursor();
   void remove_slots(bool all);
+  void leave(const wire::LinkOpening& opening);
   void verify();
   void open_lane();
   void open_file();
@@ -91,6 +93,7 @@ class LaneWriter {
   Fd lane_;
   ino_t lane_inode_ = 0;
   TimePoint verified_ = {};  // when the path was last seen to lead to `lane_`
+  std::string left_;  // the opening that was left since the lane was opened
   Fd file_;
   std::uint32_t number_ = 0;
   std::uint64_t file_size_ = 0;

@@ -36,6 +36,8 @@ wire::Entry first_entry(const Registration::Settings& settings, const Won& won) 
   entry.allow = settings.allow;
   entry.observers = settings.observers;
   entry.ephemeral = settings.ephemeral;
+  entry.identity = settings.identity;
+  entry.identities = settings.identities;
   if (settings.starting) entry.status = "starting";
   return entry;
 }
@@ -69,6 +71,7 @@ std::unique_ptr<Registration> Registration::publish(Registry& registry, const Se
     before_publish(won);
     registration = std::make_unique<Registration>(registry, first_entry(settings, won), won.claimant);
     registration->publish();
+    if (settings.after_publish) settings.after_publish();
     if (won.claimant.is_expired(monotonic_ms())) {
       throw LeaseLostError("registering '" + settings.name + "' took longer than its lease: try again");
     }

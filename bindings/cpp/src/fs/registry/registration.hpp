@@ -26,6 +26,9 @@ class Registration {
     std::function<void(const std::string&)> tell = {};  // takes what somebody should know while the name is waited for
     bool ephemeral = false;  // the name will not come back
     bool starting = false;  // it does not serve yet
+    std::string identity = {};  // its card (I-3), empty without one
+    std::vector<std::string> identities = {};  // grants of identities (I-8)
+    std::function<void()> after_publish = {};  // what it throws takes the entry back
     std::vector<std::string> observers = {};  // who may look at it
   };
 

@@ -223,7 +223,7 @@ std::vector<wire::Entry> Registry::listed(EntryPtr (Registry::*reader)(const std
   return entries;
 }
 
-EntryPtr Registry::granted_lately(const std::string& name, const std::string& sender) {
+EntryPtr Registry::granted_lately(const std::string& name, const std::string& sender, std::string_view fingerprint) {
   const TimePoint now = monotonic_now();
   std::shared_ptr<const Known> known;
   {
@@ -241,8 +241,10 @@ EntryPtr Registry::granted_lately(const std::string& name, const std::string& se
     found->second = fresh;
     known = fresh;
   }
-  if (known->entry == nullptr || known->entry->status != "online" || !wire::grants(*known->entry, sender))
+  if (known->entry == nullptr || known->entry->status != "online" ||
+      !wire::grants(*known->entry, sender, fingerprint)) {
     return nullptr;
+  }
   return known->entry;
 }
 

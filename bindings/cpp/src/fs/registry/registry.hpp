@@ -51,7 +51,7 @@ class Registry {
 
   // The entry of `name` if it was live, online and allowed `sender` at most 1 ms ago. Null says only that
   // somebody must look more closely before refusing.
-  EntryPtr granted_lately(const std::string& name, const std::string& sender);
+  EntryPtr granted_lately(const std::string& name, const std::string& sender, std::string_view fingerprint = {});
 
   bool is_gone(const wire::Entry& entry) const;        // its process
   // Entries of nodes that are gone, never their claims; not those of names that do not come back: all that is

@@ -1,6 +1,7 @@
 #include "wire/envelope/entry.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "speed/error.hpp"
@@ -37,6 +38,8 @@ void each_field(AnyEntry& entry, Visit visit) {
   visit("ephemeral", entry.ephemeral);
   visit("shared", entry.shared);
   visit("observers", entry.observers);
+  visit("identity", entry.identity);
+  visit("identities", entry.identities);
 }
 
 [[noreturn]] void refuse(const std::string& why) { throw WireError("BAD_ENTRY", why); }
@@ -65,7 +68,9 @@ void take(const Json& value, const char* key, std::vector<std::string>& to) {
 }
 
 bool may_be_absent(std::string_view key) {
-  return key == "features" || key == "ephemeral" || key == "deny" || key == "shared" || key == "observers";
+  constexpr std::array<std::string_view, 7> optional{"features", "ephemeral",  "deny",     "shared",
+                                                     "identity", "identities", "observers"};
+  return std::ranges::find(optional, key) != optional.end();
 }
 
 void check_meaning(const Entry& entry, const Json& values) {
@@ -99,13 +104,23 @@ Json parse(std::string_view line) {
 
 }  // namespace
 
-bool grants(const Entry& entry, std::string_view name) {
+bool grants(const Entry& entry, std::string_view name, std::string_view fingerprint) {
+  bool is_of_identities = false;
+  for (const std::string& one : entry.identities) {
+    const std::size_t at = one.rfind('@');
+    if (at == std::string::npos || std::string_view(one).substr(0, at) != name) continue;
+    is_of_identities = true;
+    if (std::string_view(one).substr(at + 1) == fingerprint) return true;
+  }
+  if (is_of_identities) return false;
   return specificity(entry.allow, name) > specificity(entry.deny, name);
 }
 
 bool observed_by(const Entry& entry, std::string_view name) {
   const auto covers = [&](const std::string& one) { return matches(one, name); };
-  return std::ranges::any_of(entry.observers, covers) && std::ranges::none_of(entry.deny, covers);
+  const auto is_of_it = [&](const std::string& one) { return std::string_view(one).substr(0, one.rfind('@')) == name; };
+  return std::ranges::any_of(entry.observers, covers) && std::ranges::none_of(entry.deny, covers) &&
+         std::ranges::none_of(entry.identities, is_of_it);
 }
 
 bool has_feature(const Entry& entry, std::string_view feature) {
@@ -134,6 +149,8 @@ std::string encode_entry(const Entry& entry, const Key& registry_key, std::size_
   if (entry.deny.empty()) values.erase("deny");
   if (entry.shared.empty()) values.erase("shared");
   if (entry.observers.empty()) values.erase("observers");
+  if (entry.identity.empty()) values.erase("identity");
+  if (entry.identities.empty()) values.erase("identities");
   values["nodeId"] = to_hex(node_id(entry.name));
   for (const KeyId& id : key_ids) values["keyIds"].push_back(to_hex(id));
   std::string data = values.dump(-1, ' ', true, Json::error_handler_t::replace);

@@ -33,12 +33,15 @@ struct Entry {
   bool ephemeral = false;                  // the name will not come back
   std::vector<std::string> shared = {};    // subscriptions whose events go to one node of its family each (S-42)
   std::vector<std::string> observers = {};  // who may ask for figures without a grant
+  std::string identity = {};                 // its card (I-3), in Base64; empty without an identity
+  std::vector<std::string> identities = {};  // grants that are of one identity, `name@fingerprint` (I-8)
 
   bool operator==(const Entry&) const = default;
 };
 
-// Whether the most specific pattern it publishes that covers `name` is a grant.
-bool grants(const Entry& entry, std::string_view name);
+// Whether the most specific pattern it publishes that covers `name` is a grant. `fingerprint`: of that node's
+// identity, empty without one; grants of the name that are of identities decide before all others (I-8).
+bool grants(const Entry& entry, std::string_view name, std::string_view fingerprint = {});
 
 // Whether it publishes that `name` may ping it and ask for its figures without a grant.
 bool observed_by(const Entry& entry, std::string_view name);

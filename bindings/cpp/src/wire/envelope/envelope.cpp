@@ -9,10 +9,10 @@ namespace {
 // Which flags each type may carry (W-6): REPLY, which passes without a grant, only on what answers.
 constexpr std::array<std::uint16_t, 10> flags_of_type{0, 11, 10, 14, 11, 4, 4, 4, 4, 4};
 
-constexpr std::array<std::string_view, 14> codes{"",          "TRUNCATED",         "BAD_VERSION",  "BAD_TYPE",
+constexpr std::array<std::string_view, 15> codes{"",          "TRUNCATED",         "BAD_VERSION",  "BAD_TYPE",
                                                  "BAD_FLAGS", "BAD_HEADER_LENGTH", "BAD_RESERVED", "BAD_SEQUENCE",
                                                  "TOO_LARGE", "WRONG_SOURCE",      "WRONG_TARGET", "UNKNOWN_KEY",
-                                                 "BAD_TAG",   "BAD_SLOT"};
+                                                 "BAD_TAG",   "BAD_SLOT",          "BAD_IDENTITY"};
 
 template <std::size_t N>
 void put(std::byte* to, const Block<N>& block) {

@@ -69,6 +69,7 @@ enum class Refusal : std::uint8_t {
   unknown_key,
   bad_tag,
   bad_slot,
+  bad_identity,
 };
 
 // The `wire` code of codes.json, such as "BAD_TAG".

@@ -67,11 +67,6 @@ Fingerprint fingerprint_of(const PublicKey& signing, const PublicKey& exchange) 
   return block_at<limits::fingerprint_bytes>(digest, 0);
 }
 
-bool is_fingerprint(std::string_view text) {
-  return text.size() == 2 * limits::fingerprint_bytes &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
 PublicKey public_of(const Key& secret) {
   PublicKey known;
   crypto_scalarmult_base(raw(std::span<std::byte>(known)), raw(ByteView(secret)));
@@ -111,6 +106,14 @@ Key NodeIdentity::agree_renewed(const PublicKey& own, const PublicKey& other) co
   const auto found = std::ranges::find(renewed_, own);
   if (found == renewed_.end()) refuse("it is for an exchange key that was given up");
   return agreed(exchanges_[static_cast<std::size_t>(found - renewed_.begin())], other);
+}
+
+Key NodeIdentity::resting_key(const Key& shared) const {
+  Bytes input = joined({shared, exchange_secret_});
+  const Key extracted = hmac(Key{}, input);
+  sodium_memzero(input.data(), input.size());
+  const std::byte one{1};
+  return hmac(extracted, joined({view("speed/1 identity at rest"), ByteView(&one, 1)}));
 }
 
 // --- the file (I-2) ---
@@ -230,13 +233,25 @@ std::pair<Bytes, OpenedLink> open_link(const NodeIdentity& own, const Card& to, 
   return std::pair(std::move(opening), OpenedLink{key, own.fingerprint()});
 }
 
+KeyId shared_key_of(ByteView opening) {
+  if (opening.size() != opening_bytes || !same_bytes(opening.first(5), view("SPDO\x01"))) {
+    refuse("no opening of a link");
+  }
+  return block_at<limits::key_id_bytes>(opening, 16);
+}
+
+std::pair<Key, LinkOpening> Bond::bind(const Key& shared, const BoundLink& link) const {
+  Key drawn;
+  randombytes_buf(drawn.data(), drawn.size());
+  auto [opening, opened] = open_link(*own, to, shared, link, drawn);
+  sodium_memzero(drawn.data(), drawn.size());
+  return {opened.key, {opening_name({link.generation, key_id_of(opened.key)}), std::move(opening)}};
+}
+
 namespace {
 
 void check_opening(const NodeIdentity& own, const Key& shared, const BoundLink& link, ByteView opening) {
-  if (opening.size() != opening_front_bytes + sizeof(Signature) || !same_bytes(opening.first(5), view("SPDO\x01"))) {
-    refuse("no opening of a link");
-  }
-  if (block_at<limits::key_id_bytes>(opening, 16) != key_id_of(shared)) refuse("an opening under another shared key");
+  if (shared_key_of(opening) != key_id_of(shared)) refuse("an opening under another shared key");
   if (load<std::uint32_t>(opening.data() + 8) != link.generation ||
       load<std::uint32_t>(opening.data() + 12) != link.target_life || block_at<32>(opening, 128) != own.exchange()) {
     refuse("an opening of another link, or for another identity");
@@ -300,13 +315,13 @@ std::string_view name_of(Verdict verdict) {
   return names.at(static_cast<std::size_t>(verdict));
 }
 
-namespace {
-
-// The statement, unless a newer one was seen before: an old one may have been put back.
+// An old one may have been put back.
 const Statement* current(const Evidence& evidence) {
   const std::uint64_t newest = evidence.known ? evidence.known->issued : 0;
   return evidence.statement && evidence.statement->issued >= newest ? &*evidence.statement : nullptr;
 }
+
+namespace {
 
 bool is_revoked(std::string_view fingerprint, const Evidence& evidence) {
   const Statement* const stated = current(evidence);

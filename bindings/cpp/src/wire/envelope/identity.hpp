@@ -2,6 +2,7 @@
 // Nothing here shows a secret. Threads: all of it may be used from any thread.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,8 +17,6 @@ using Signature = Block<64>;
 using Fingerprint = Block<limits::fingerprint_bytes>;
 
 Fingerprint fingerprint_of(const PublicKey& signing, const PublicKey& exchange);
-// 40 lower-case hexadecimal digits; never the name of a host.
-bool is_fingerprint(std::string_view text);
 PublicKey public_of(const Key& secret);  // the public half of an X25519 secret
 
 // The secrets of one node, which it shares with nobody.
@@ -41,6 +40,7 @@ class NodeIdentity {
   // What this identity and the holder of `other` share. WireError BAD_IDENTITY for a weak key.
   Key agree(const PublicKey& other) const;
   Key agree_renewed(const PublicKey& own, const PublicKey& other) const;  // BAD_IDENTITY where `own` was given up
+  Key resting_key(const Key& shared) const;  // in the place of a shared key, for files of this node alone (I-9)
 
  private:
   Key seed_;
@@ -83,6 +83,27 @@ std::pair<Bytes, OpenedLink> open_link(const NodeIdentity& own, const Card& to, 
 // The key of a link that another node opened to this one (I-5). WireError BAD_IDENTITY.
 OpenedLink accept_link(const NodeIdentity& own, const Key& shared, const BoundLink& link, ByteView opening);
 
+inline constexpr std::size_t opening_bytes = 192 + sizeof(Signature);
+KeyId shared_key_of(ByteView opening);  // which one it was made under; WireError BAD_IDENTITY for what is no opening
+
+// The file that the receiver needs before the first envelope under its key.
+struct LinkOpening {
+  std::string filename;
+  Bytes data;
+};
+
+// This node and another one, as a link between them takes them.
+struct Bond {
+  std::shared_ptr<const NodeIdentity> own;
+  Card to;
+  std::string fingerprint;  // of `to`
+
+  // The key in the place of the link key, and what opens it for the receiver. WireError BAD_IDENTITY.
+  std::pair<Key, LinkOpening> bind(const Key& shared, const BoundLink& link) const;
+};
+
+using BondPtr = std::shared_ptr<const Bond>;
+
 // What an owner says of a node (I-6); times in Unix seconds, `until` 0 for no end.
 struct Statement {
   enum class Kind : std::uint8_t { vouched = 1, revoked = 2 };
@@ -94,6 +115,7 @@ struct Statement {
   std::uint64_t until = 0;
 };
 
+inline constexpr std::size_t statement_bytes = 128 + sizeof(Signature);
 Bytes make_statement(const NodeIdentity& owner, const Statement& statement);
 Statement read_statement(ByteView data, const NodeId& node, const std::vector<std::string>& owners);  // BAD_IDENTITY
 
@@ -102,6 +124,8 @@ struct KnownIdentity {
   std::string fingerprint;
   std::uint64_t issued = 0;  // of the newest statement
   bool is_revoked = false;
+
+  bool operator==(const KnownIdentity&) const = default;
 };
 
 // What a name is judged by (I-7).
@@ -112,6 +136,8 @@ struct Evidence {
   bool has_owners = false;
   std::uint64_t now = 0;  // Unix seconds
 };
+
+const Statement* current(const Evidence& evidence);  // null for none, or where a newer one was seen before
 
 enum class Verdict : std::uint8_t { accepted, first, changed, revoked, expired, unvouched, missing };
 

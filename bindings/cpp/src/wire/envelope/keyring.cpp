@@ -94,9 +94,12 @@ std::shared_ptr<const Keys> Keyring::now() const {
 void Keyring::take(std::vector<Key> keys) {
   if (keys == now()->keys) return;
   auto changed = std::make_shared<const Keys>(std::move(keys));
-  const MutexLock guard(lock_);
-  now_ = std::move(changed);
-  changes_.fetch_add(1, std::memory_order_release);
+  {
+    const MutexLock guard(lock_);
+    now_ = std::move(changed);
+    changes_.fetch_add(1, std::memory_order_release);
+  }
+  if (changed_) changed_();
 }
 
 void Keyring::look() const {

@@ -61,6 +61,8 @@ class Keyring {
   // Looks for new keys; it is done as well when one is missing. Set before others use the ring.
   void look_with(std::function<void()> look) { look_ = std::move(look); }
   void look() const;
+  // Told of other keys, once they are those of now. Set before others use the ring.
+  void tell_with(std::function<void()> changed) { changed_ = std::move(changed); }
 
   Key sealing_key() const { return now()->keys.front(); }
   std::optional<Key> find(const KeyId& id) const;  // nothing: not accepted
@@ -80,6 +82,7 @@ class Keyring {
   std::shared_ptr<const Keys> now_ SPEED_GUARDED_BY(lock_);
   std::atomic<std::uint64_t> changes_ = 0;
   std::function<void()> look_;
+  std::function<void()> changed_;
 };
 
 // The MAC keys of the files of one link as they are now (W-11), the one to write with first.

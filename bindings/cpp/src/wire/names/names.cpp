@@ -79,6 +79,16 @@ bool is_grant(std::string_view pattern) {
   return is_node_name(is_family(pattern) ? pattern.substr(0, pattern.size() - 2) : pattern);
 }
 
+bool is_fingerprint(std::string_view text) {
+  return text.size() == 2 * limits::fingerprint_bytes &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+bool names_identity(std::string_view grant) {
+  const std::size_t at = grant.rfind('@');
+  return at != std::string_view::npos && is_fingerprint(grant.substr(at + 1));
+}
+
 std::string family_of(std::string_view name) {
   const std::size_t point = name.rfind('.');
   return point == std::string_view::npos ? std::string(name) : std::string(name.substr(0, point)) + ".*";
@@ -143,6 +153,12 @@ std::string inbox_dir(std::string_view root, std::string_view name) { return joi
 std::string lane_dir(std::string_view root, std::string_view target, std::string_view source) {
   return joined({root, "/", target, "/inbox/", source});
 }
+
+std::string statement_path(std::string_view root, std::string_view name) {
+  return joined({root, "/speed_registry/.identities/", name});
+}
+
+std::string known_path(std::string_view identity_file) { return joined({identity_file, ".known"}); }
 
 std::string quarantine_dir(std::string_view root, std::string_view name) {
   return joined({root, "/", name, "/quarantine"});
@@ -216,6 +232,10 @@ std::string start_name(std::uint32_t generation) { return "start." + padded(gene
 std::string fence_name(std::uint32_t generation) { return padded(generation, 6) + ".fence"; }
 std::string slot_name(LaneFileName slot) { return padded(slot.generation, 6) + "-" + padded(slot.number, 2) + ".slot"; }
 
+std::string opening_name(const OpeningName& opening) {
+  return padded(opening.generation, 6) + "-" + to_hex(opening.key_id) + ".opening";
+}
+
 std::optional<std::string> parse_entry_file(std::string_view filename) {
   if (!filename.ends_with(".node")) return {};
   const std::string_view name = filename.substr(0, filename.size() - 5);
@@ -253,6 +273,21 @@ std::optional<LaneFileName> parse_lane_file(std::string_view filename) {
 
 std::optional<LaneFileName> parse_slot(std::string_view filename) {
   return parse_numbered(filename, ".slot", 2, limits::max_slots);
+}
+
+std::optional<OpeningName> parse_opening(std::string_view filename) {
+  constexpr std::string_view ending = ".opening";
+  constexpr std::size_t key_digits = 2 * limits::key_id_bytes;
+  const std::size_t dash = filename.find('-');
+  if (dash == std::string_view::npos || !filename.ends_with(ending)) return {};
+  if (filename.size() != dash + 1 + key_digits + ending.size()) return {};
+  const auto generation = parse_generation(filename.substr(0, dash));
+  const std::string_view digits = filename.substr(dash + 1, key_digits);
+  const auto key_id = from_hex(digits);
+  if (!generation || !key_id || to_hex(*key_id) != digits) return {};
+  OpeningName name{*generation};
+  copy_to(name.key_id.data(), *key_id);
+  return name;
 }
 
 std::optional<std::uint32_t> parse_cursor(std::string_view filename) {
@@ -297,7 +332,7 @@ void check_remote(std::string_view target) {
 
 std::string local_grant(const std::string& pattern) {
   const std::size_t at = pattern.find('@');
-  if (at == std::string::npos) return pattern;
+  if (at == std::string::npos || names_identity(pattern)) return pattern;
   const std::string node = pattern.substr(0, at);
   const std::string host = pattern.substr(at + 1);
   check_host_name(host);

@@ -27,6 +27,8 @@ bool is_node_name(std::string_view name);
 bool is_service_name(std::string_view name);
 bool is_topic(std::string_view topic);
 bool is_grant(std::string_view pattern);
+bool is_fingerprint(std::string_view text);  // 40 lower-case hexadecimal digits; never the name of a host
+bool names_identity(std::string_view grant);  // `name@fingerprint` (I-8)
 bool is_topic_pattern(std::string_view pattern);
 inline bool is_family(std::string_view pattern) { return pattern.ends_with(".*"); }
 // The nodes that share events: of `pricing.1` they are `pricing.*`, of `pricing` it alone (S-42).
@@ -64,6 +66,8 @@ std::string node_dir(std::string_view root, std::string_view name);
 std::string bell_path(std::string_view root, std::string_view name);
 std::string inbox_dir(std::string_view root, std::string_view name);
 std::string lane_dir(std::string_view root, std::string_view target, std::string_view source);
+std::string statement_path(std::string_view root, std::string_view name);  // whose name it is, by its owner (I-6)
+std::string known_path(std::string_view identity_file);  // what its node remembers of others (I-7)
 std::string quarantine_dir(std::string_view root, std::string_view name);
 std::string dead_letters_dir(std::string_view root, std::string_view name);  // what a node could not handle (S-18)
 std::string segments_dir(std::string_view root, std::string_view name);  // what a node received in segments (G-14)
@@ -79,6 +83,13 @@ std::string start_name(std::uint32_t generation);
 std::string fence_name(std::uint32_t generation);
 std::string slot_name(LaneFileName slot);
 std::string deliveries_name(std::uint32_t generation);
+
+// What opens a bound link (I-4).
+struct OpeningName {
+  std::uint32_t generation = 0;
+  Block<limits::key_id_bytes> key_id{};
+};
+std::string opening_name(const OpeningName& opening);
 std::optional<std::uint32_t> parse_deliveries(std::string_view filename);
 
 // A dead letter's file: kept, asked for again, or being tried again.
@@ -103,6 +114,7 @@ std::optional<std::uint32_t> parse_cursor(std::string_view filename);
 std::optional<std::uint32_t> parse_start(std::string_view filename);
 std::optional<std::uint32_t> parse_fence(std::string_view filename);
 std::optional<LaneFileName> parse_slot(std::string_view filename);
+std::optional<OpeningName> parse_opening(std::string_view filename);
 
 // Names across hosts: `billing@hostb`, and patterns such as `etl.*@hosta` (H-1, H-9).
 
@@ -116,7 +128,8 @@ bool is_host_name(std::string_view name);
 // Both halves of `node@host`; InvalidNameError.
 void check_remote(std::string_view target);
 
-// A grant as nodes of this root know it: `etl.*@hosta` is about stand-ins. InvalidNameError for no pattern of a host.
+// A grant as nodes of this root know it: `etl.*@hosta` is about stand-ins; one of an identity stays as it is.
+// InvalidNameError for no pattern of a host.
 std::string local_grant(const std::string& pattern);
 std::vector<std::string> local_grants(const std::vector<std::string>& patterns);
 

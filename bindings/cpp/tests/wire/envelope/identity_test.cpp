@@ -5,6 +5,8 @@
 
 #include "speed/error.hpp"
 #include "vectors.hpp"
+#include "wire/envelope/entry.hpp"
+#include "wire/envelope/seal.hpp"
 
 namespace speed::wire {
 namespace {
@@ -91,6 +93,52 @@ TEST(BoundLinks, are_not_opened_by_what_is_not_of_them_i_5) {
     const Bytes opening = bytes_of(item.at("opening"));
     expect_refused(item, [&] { accept_link(receiver, shared_key(), link, opening); });
   }
+}
+
+TEST(BoundLinks, seal_and_open_in_the_place_of_the_link_key_i_4) {
+  const auto own = std::make_shared<const NodeIdentity>(identity_of("sender"));
+  const NodeIdentity to = identity_of("receiver");
+  const auto bond = std::make_shared<const Bond>(Bond{own, {to.signing(), to.exchange(), to.renewed().front()}, {}});
+  Keyring ring({shared_key()});
+  LinkSealer sealer(ring, node_id("analytics"), node_id("billing"), 7);
+  EXPECT_EQ(sealer.opening(), nullptr);
+  sealer.seal_for(0, bond);
+  const std::string first = sealer.opening()->filename;
+  sealer.seal_for(0, bond);
+  EXPECT_EQ(sealer.opening()->filename, first);
+  ring.take({Key{std::byte{1}}, shared_key()});
+  Buffer envelope;
+  sealer.seal(EnvelopeType::message, 0, 1, 1, view("text"), Nonce{}, envelope);
+  EXPECT_NE(sealer.opening()->filename, first);
+  const BoundLink link{node_id("analytics"), node_id("billing"), 7, 0};
+  const OpenedLink opened = accept_link(to, Key{std::byte{1}}, link, sealer.opening()->data);
+  EXPECT_EQ(opening_name({7, key_id_of(opened.key)}), sealer.opening()->filename);
+  Header header;
+  ASSERT_EQ(read_headers(envelope.view(), header), Refusal::ok);
+  EXPECT_EQ(header.key_id, key_id_of(opened.key));
+  Bytes sealed(envelope.view().begin(), envelope.view().end());
+  EXPECT_EQ(LinkOpener(ring, link.source, link.target).open(header, sealed), Refusal::unknown_key);
+}
+
+TEST(BoundLinks, have_openings_of_one_spelling_i_4) {
+  const std::string name = opening_name({7, {}});
+  EXPECT_EQ(name, "000007-0000000000000000.opening");
+  ASSERT_TRUE(parse_opening(name));
+  EXPECT_EQ(parse_opening(name)->generation, 7U);
+  for (const char* const other : {"7-0000000000000000.opening", "000007-000000000000000.opening",
+                                  "000007-00000000000000AB.opening", "000007.opening", "-0000000000000000.opening"}) {
+    EXPECT_FALSE(parse_opening(other)) << other;
+  }
+}
+
+TEST(Grants, of_identities_decide_before_all_others_i_8) {
+  Entry entry;
+  entry.allow = {"etl.*"};
+  entry.identities = {"etl.1@aa", "etl.1@bb"};
+  EXPECT_TRUE(grants(entry, "etl.1", "bb"));
+  EXPECT_FALSE(grants(entry, "etl.1", "cc"));
+  EXPECT_FALSE(grants(entry, "etl.1"));
+  EXPECT_TRUE(grants(entry, "etl.2"));
 }
 
 TEST(Statements, count_if_a_known_owner_signed_them_i_6) {

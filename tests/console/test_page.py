@@ -1,0 +1,240 @@
+"""The pages of the console in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import speed.console.server
+from tests.console.consoles import HOSTILE, Served, misfits
+from tests.system.browser import Browser, Page
+
+VIEWS = {
+    "overview": "Overview",
+    "nodes/billing": "billing",
+    "services": "Services",
+    "topics": "Topics",
+    "topics/orders": "orders",
+    "bridges": "Bridges",
+    "journal": "Journal",
+    "try": "Try",
+    "try/billing": "billing",
+    "try/billing/tax": "tax",
+    "doctor": "Doctor",
+}
+TITLE = "document.querySelector('h1')?.firstChild.textContent"
+NODES = "[...document.querySelectorAll('main tbody th a')].map((one) => one.textContent)"
+MAX_PAGE_BYTES = 200_000
+
+
+@pytest.fixture(params=["light", "dark"])
+def theme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def go(page: Page, view: str) -> None:
+    """Show a view, and wait until it is there."""
+    page.run(f"location.hash = '#/{view}'")
+    page.shows(TITLE, VIEWS[view])
+    page.shows("document.querySelector('#pulse').textContent", "Live")
+
+
+def watched(page: Page) -> None:
+    """Note what the browser refuses, and errors of the page."""
+    page.run(
+        "window.troubles = [];"
+        "document.addEventListener('securitypolicyviolation', (one) => troubles.push(one.violatedDirective));"
+        "addEventListener('error', (one) => troubles.push(one.message));"
+        "addEventListener('unhandledrejection', (one) => troubles.push(String(one.reason)))"
+    )
+
+
+def test_the_overview_has_trouble_first_with_its_cure_and_then_nodes(page: Page) -> None:
+    page.shows("document.querySelectorAll('section')[0]?.getAttribute('aria-label')", "What is wrong")
+    cures = "[...document.querySelectorAll('.findings .cure')].map((one) => one.textContent)"
+    page.shows(f"{cures}.some((one) => one.startsWith('→ start its consumer'))", True)
+    page.shows(f"{NODES}.includes('billing')", True)
+
+
+def test_a_node_shows_its_services_and_grants(page: Page) -> None:
+    go(page, "nodes/billing")
+    page.shows("document.querySelector('main table th[scope=row]')?.textContent", "tax")
+    page.shows("[...document.querySelectorAll('dd code')].map((one) => one.textContent).join()", "speedd,test")
+
+
+def test_services_show_the_last_hour_minute_by_minute(page: Page) -> None:
+    go(page, "services")
+    page.shows("document.querySelectorAll('svg.heat rect').length > 0", True)
+    page.shows("document.querySelector('svg.heat')?.getAttribute('aria-label').includes('slowest')", True)
+
+
+def test_a_node_that_comes_is_seen_without_loading_anew(page: Page, served: Served) -> None:
+    page.run("window.same = true")
+    with closing(served.node("newcomer", allow=["speedd"])):
+        page.shows(f"{NODES}.includes('newcomer')", True)
+    page.shows(f"{NODES}.includes('newcomer')", False)
+    assert page.run("window.same") is True
+
+
+def test_focus_stays_where_it_is_when_figures_change(page: Page, served: Served) -> None:
+    page.shows(f"{NODES}.includes('billing')", True)
+    page.run("[...document.querySelectorAll('main a')].find((one) => one.textContent === 'billing').focus()")
+    with closing(served.node("zz-last", allow=["speedd"])):
+        page.shows(f"{NODES}.includes('zz-last')", True)
+    assert page.run("document.activeElement.textContent") == "billing"
+
+
+def test_each_view_is_whole_in_both_themes(page: Page, theme: str) -> None:
+    """Nothing is refused by the browser, nothing fails, and axe finds nothing wrong."""
+    page.look(1280, theme=theme)
+    watched(page)
+    for view in VIEWS:
+        go(page, view)
+        assert page.run("document.querySelectorAll('h1').length") == 1
+        assert misfits(page) == [], view
+    assert page.run("troubles") == []
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_no_view_scrolls_sideways(page: Page, width: int) -> None:
+    page.look(width)
+    for view in VIEWS:
+        go(page, view)
+        assert page.run("document.documentElement.scrollWidth") <= width, view
+
+
+def test_the_theme_is_that_of_the_machine_until_somebody_chooses(page: Page, theme: str) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    page.look(1280, theme=theme)
+    of_machine = page.run(ground)
+    page.run("document.querySelector('#theme').click()")
+    assert page.run("document.documentElement.dataset.theme") == "light"
+    light = page.run(ground)
+    page.run("document.querySelector('#theme').click()")
+    dark = page.run(ground)
+    assert light != dark
+    assert of_machine == {"light": light, "dark": dark}[theme]
+    page.run("document.querySelector('#theme').click()")
+    assert page.run("document.documentElement.dataset.theme") == "system"
+
+
+def test_a_keyboard_is_enough(page: Page) -> None:
+    page.run("document.body.focus()")
+    page.press("Tab")
+    assert page.run("document.activeElement.textContent") == "Skip to the content"
+    page.press("Tab")
+    page.press("Tab")
+    assert page.run("document.activeElement.textContent") == "Services"
+    assert page.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.press("Enter")
+    page.shows(TITLE, "Services")
+    assert page.run("document.activeElement.id") == "view"
+    page.press("Tab")
+    assert page.run("document.activeElement.textContent") == "billing"
+    page.press("Enter")
+    page.shows(TITLE, "billing")
+
+
+def test_texts_of_others_are_text(page: Page, served: Served) -> None:
+    """Markup makes no element, and what would turn or colour its surroundings is shown by its number."""
+    groups = "[...document.querySelectorAll('.group th')].map((one) => one.firstChild.textContent)"
+    page.shows(f"{groups}.length", len(HOSTILE) + 1)  # those of speedd itself are a family, too
+    found = page.run(groups)
+    assert HOSTILE[0] in found
+    assert HOSTILE[1] in found
+    assert "\\u202eevil\\u2066" in found
+    assert "\\u001b[31mred\\u0007" in found
+    assert page.run("document.querySelectorAll('main img, main script').length") == 0
+    assert page.run("document.title") == "Overview \u2013 SPEED console"
+
+
+OUTPUT = "document.querySelector('form output')?.textContent"
+
+
+def test_a_service_is_tried_by_a_form_made_from_its_description(page: Page) -> None:
+    go(page, "try/billing/tax")
+    page.shows("[...document.querySelectorAll('form [name]')].map((one) => one.name + one.type).join()", FIELDS)
+    page.run("document.querySelector('[name=amount]').focus()")
+    page.type("50")
+    page.press("Enter")
+    page.shows("document.querySelector('form output pre')?.textContent", "10")
+
+
+FIELDS = "amountnumber,countrytext"
+
+
+def test_what_a_service_refuses_is_shown(page: Page) -> None:
+    go(page, "try/billing/tax")
+    page.run("document.querySelector('[name=amount]').value = '-1'")
+    page.run("document.querySelector('form').requestSubmit()")
+    page.shows(f"{OUTPUT}?.includes('less than nothing')", True)
+
+
+def test_a_topic_shows_its_newest_messages_and_subscriptions(page: Page) -> None:
+    go(page, "topics/orders")
+    page.shows("document.querySelector('main td code')?.textContent", '{"tea":"<b>2</b>"}')
+    page.shows("document.querySelector('main table td .state')?.textContent", "! none")
+
+
+def test_messages_are_shown_to_who_may_consume_them_alone(page: Page) -> None:
+    page.run("location.hash = '#/topics/secret'")
+    page.shows(TITLE, "secret")
+    assert "consume" in page.run("document.querySelector('section:last-child .nothing').textContent")
+    assert "hidden" not in page.run("document.body.textContent")
+
+
+def test_a_subscription_is_moved(page: Page, served: Served) -> None:
+    go(page, "topics/orders")
+    page.run("window.confirm = () => true; document.querySelector('[name=to]').value = '1'")
+    page.run("document.querySelector('form').requestSubmit()")
+    page.shows(OUTPUT, "Goes on at 1.")
+    page.run("document.querySelector('[name=to]').value = 'earliest'; document.querySelector('form').requestSubmit()")
+    page.shows(OUTPUT, "Goes on at 0.")
+
+
+def test_the_journal_is_searched(page: Page) -> None:
+    go(page, "journal")
+    rows = "document.querySelectorAll('main tbody tr').length"
+    page.shows(rows, 2)
+    page.run("document.querySelector('[name=text]').value = 'ay101'")
+    page.run("document.querySelector('form').requestSubmit()")
+    page.shows(rows, 1)
+    assert "AY101" in page.run("document.querySelector('main tbody').textContent")
+
+
+def test_an_address_that_was_used_says_so(served: Served, browser: Browser) -> None:
+    address = served.address()
+    with closing(browser.page(address)) as first:
+        first.shows(TITLE, "Overview")
+        first.shows("location.pathname + location.search", "/")
+    with closing(browser.page(address)) as second:
+        second.shows(TITLE, "This address lets nobody in")
+
+
+@pytest.fixture
+def stranger(served: Served, browser: Browser) -> Iterator[Page]:
+    """A tab whose browser was not let in: it has another name of the same host."""
+    with closing(browser.page(f"http://localhost:{served.port}/")) as opened:
+        yield opened
+
+
+def test_a_browser_that_was_not_let_in_learns_how(stranger: Page) -> None:
+    stranger.shows(TITLE, "This browser is not let in")
+    stranger.shows("document.querySelector('main code')?.textContent", "speedd console")
+    assert misfits(stranger) == []
+
+
+def test_a_view_of_nobody_says_so(page: Page) -> None:
+    page.run("location.hash = '#/nodes/nobody'")
+    page.shows(TITLE, "Not there")
+    page.run("location.hash = '#/%E0%A4%A/<script>'")
+    page.shows(TITLE, "Overview")
+
+
+def test_the_page_is_small() -> None:
+    files = list(Path(speed.console.server.PAGE).iterdir())
+    assert files
+    assert sum(one.stat().st_size for one in files) <= MAX_PAGE_BYTES
