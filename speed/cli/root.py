@@ -22,6 +22,7 @@ from speed.fs.registry import Registry
 from speed.observe import Finding, bytes_text
 from speed.observe.leftovers import LeftFiles, Leftover, find_leftovers, left_of, listed, remove_leftover, remove_node
 from speed.observe.root import examine
+from speed.observe.speedd import daemon_troubles
 from speed.wire import names
 
 
@@ -29,7 +30,7 @@ from speed.wire import names
 @click.option("--node", metavar="NAME", help="Ping, call and examine this node instead; for who writes one.")
 @node_options
 def doctor_command(settings: Settings, node: str | None) -> int:
-    """Examine filesystem, bells, permissions, clock, inotify limits, registry and leftovers.
+    """Examine filesystem, bells, permissions, clock, inotify limits, registry, grants and leftovers; ask speedd.
 
     With --node: one node's entry, claim, heartbeat, lanes, cursors and quarantine, held to the contract. It is pinged
     and called, and sent one message of the topic `speed.doctor`, so it must allow this command.
@@ -53,7 +54,7 @@ def _findings(settings: Settings, node: str | None) -> list[Finding]:
 
         return examine_node(settings, node)
 
-    return examine(settings.root, settings.key)
+    return [*examine(settings.root, settings.key), *daemon_troubles(settings.root)]
 
 
 @click.command("gc")

@@ -80,11 +80,13 @@ def run(file: Path, ready_fd: int | None) -> None:
 @speedd.command()
 @config_option
 def check(file: Path) -> None:
-    """Explain every mistake in the configuration, with its line."""
-    from speed.daemon.surroundings_check import sound_config
+    """Explain every mistake in the configuration, with its line, and what may be a slip."""
+    from speed.daemon.surroundings_check import slips, sound_config
 
     config = sound_config(file)
     click.echo(_summary(config))
+    for slip in slips(config):
+        click.echo(harmless_lines(f"{config.path}: {slip}"))
     if waiting := _waiting(config):
         click.echo(harmless_lines(f"The speedd that runs takes these over only by a restart: {', '.join(waiting)}."))
 
@@ -108,6 +110,8 @@ def status(file: Path, as_json: bool) -> None:
 def _show(found: dict[str, Any]) -> None:
     for trouble in found["troubles"]:
         click.echo(harmless_lines(f"! {trouble['what']}\n    {trouble['cure']}"))
+    for notice in found.get("notices", ()):
+        click.echo(harmless_lines(f"- {notice['what']}\n    {notice['cure']}"))
     how = "ending" if found["stopping"] else "ready" if found["ready"] else "not ready"
     click.echo(harmless_lines(f"{found['node']}: {how}, pid {found['pid']}, root {found['root']}, {found['config']}"))
     for process in found["processes"]:

@@ -5,23 +5,29 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import socket
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from speed.backends.address import parse_address, tls_context
+from speed.bridges import TOPICS
 from speed.daemon.config import Config, ConfigFileError, Mistake
 from speed.daemon.config_check import check_text
 from speed.daemon.host import find_problem
 from speed.daemon.hosting import console_problems, gateway_problems
 from speed.daemon.toml import KeyPath
 from speed.errors import ConfigurationError, SpeedError
+from speed.fs.claim import newest_of_all
 from speed.fs.identity import try_lock
 from speed.fs.keyfile import default_key, default_root, load_key_file
 from speed.fs.open import opened
 from speed.fs.registration import FEATURES
 from speed.fs.root import check_root
+from speed.observe.root import MAX_NAMES, near_name
 from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
 from speed.wire.limits import GENERATION_BITS, KEY_BYTES
@@ -147,8 +153,7 @@ def _problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     yield from _host_problems(config)
     yield from _bridge_problems(config)
     yield from _metrics_problems(config)
-    for what, todo in gateway_problems(config):
-        yield ("gateway",), what, todo
+    yield from _gateway_problems(config)
     for what, todo in console_problems(config):
         yield ("console",), what, todo
     for number, directory in enumerate(config.python_path):
@@ -238,6 +243,61 @@ def _bridge_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
             what, _, todo = str(error).partition(": ")
             key = "target" if bridge.backend == bridge.target else "source"
             yield ("bridge", number, key), f"bridge {bridge.name!r}: {what}", todo or "correct the address"
+
+
+def _gateway_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
+    """What keeps the gateway from starting. A port that a speedd of this root has is its own."""
+    for what, todo in gateway_problems(config):
+        yield ("gateway",), what, todo
+    settings = config.gateway
+    if settings is None or not settings.port or _is_served(config):
+        return
+    family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
+    try:
+        with socket.create_server((settings.address, settings.port), family=family):
+            pass
+    except OSError as error:
+        what = f"the gateway cannot listen on {settings.address}:{settings.port}: {error.strerror}"
+        yield ("gateway", "port"), what, "end who has it, which `ss -ltnp` names, or choose another"
+
+
+def slips(config: Config) -> list[Mistake]:
+    """What runs, and is likely not meant: grants and topics of bridges that are nearly the names of others."""
+    found = [*_slips_of_grants(config), *_slips_of_bridges(config)]
+    return sorted(Mistake(config.lines.get(path, 0), what, f"did you mean {near!r}?") for path, what, near in found)
+
+
+def _slips_of_grants(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
+    known = {config.node.name, *(one.name for each in config.processes for one in each.instances())}
+    with suppress(OSError):
+        known.update(islice(newest_of_all(str(config.node.root or default_root())), MAX_NAMES))
+    for path, grants in _every_grant(config):
+        for grant in grants or ():
+            if near := near_name(grant, known):
+                yield path, f"{grant!r} is allowed, and no node is called so", near
+
+
+def _every_grant(config: Config) -> Iterator[tuple[KeyPath, tuple[str, ...] | None]]:
+    yield ("node", "allow"), config.node.allow
+    if config.journal is not None:
+        yield ("journal", "allow"), config.journal.allow
+    for number, process in enumerate(config.processes):
+        yield ("process", number, "allow"), process.allow
+    for number, service in enumerate(config.services):
+        yield ("service", number, "allow"), service.allow
+    for right in ("publish", "consume", "manage"):
+        if config.topics is not None:
+            yield ("topics", right), getattr(config.topics, right)
+        for number, topic in enumerate(config.each_topic):
+            yield ("topic", number, right), getattr(topic, right)
+
+
+def _slips_of_bridges(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
+    known = [one.name for one in config.each_topic]
+    for number, bridge in enumerate(config.bridges):
+        if bridge.source == TOPICS and (near := near_name(bridge.topics, known)):
+            what = f"bridge {bridge.name!r}: no [[topic]] is called {bridge.topics!r}"
+            yield ("bridge", number, "topics"), what, near
 
 
 def _metrics_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import platform
 import stat
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from speed.errors import ConfigurationError, SpeedError, StorageError, WireError
@@ -20,6 +22,7 @@ from speed.fs.registry import Registry
 from speed.fs.root import UntrustedPathError, filesystem_of, observers_of, trust_of
 from speed.wire import names
 from speed.wire.entry import Entry
+from speed.wire.names import matches, names_identity
 
 if TYPE_CHECKING:
     pass
@@ -31,6 +34,12 @@ from speed.observe.storage import access, copies, mounted, owned, space, topics
 
 CLOCK_TOLERANCE_SECONDS = 2.0
 FEW_INSTANCES = 16
+MISSED_HEARTBEATS = 2.5
+MAX_NAMES = 1000
+"""Names that are compared with grants; more take longer than somebody waits."""
+MAX_GRANTS = 64
+LIKENESS = 0.8
+_NO_DIGITS = str.maketrans("", "", "0123456789")
 
 
 def examine(root: str, key_file: str) -> list[Finding]:
@@ -222,12 +231,43 @@ def _registry(registry: Registry) -> Iterator[Finding]:
             yield Finding("registry", "warning", f"{filename}: {reason}", todo)
     yield from _floor(registry)
     yield from _claims(registry, live)
+    yield from _grants(registry, live)
     now = time.time()
     for entry in live:
+        late = now - entry.last_heartbeat / 1000
+        if late > MISSED_HEARTBEATS * entry.heartbeat_interval / 1000:
+            found = f"{entry.name} did not renew its lease for {seconds_text(late)}"
+            todo = f"process {entry.pid} is stopped or hangs: restart it; speedd does that for its own processes"
+            yield Finding("nodes", "warning", found, todo)
         ahead = entry.last_heartbeat / 1000 - now
         if ahead > CLOCK_TOLERANCE_SECONDS:
             found = f"{entry.name} on {entry.host} is {seconds_text(ahead)} ahead"
             yield Finding("clock", "warning", found, "set both clocks by NTP; leases are not affected")
+
+
+def _grants(registry: Registry, live: Iterable[Entry]) -> Iterator[Finding]:
+    """Grants of names that nobody ever had, though a node has nearly that name."""
+    known = frozenset(islice(newest_of_all(registry.root), MAX_NAMES))
+    for entry in live:
+        for grant in entry.allow[:MAX_GRANTS]:
+            if near := near_name(grant, known):
+                found = f"{entry.name} allows {grant!r}, and no node was ever called so"
+                yield Finding("grants", "warning", found, f"did you mean {near!r}?")
+
+
+def near_name(grant: str, known: Collection[str]) -> str:
+    """What a grant may have meant that names none of the ``known`` nodes; empty where nothing is near.
+
+    Names that differ in their numbers alone are names of a family.
+    """
+    if names_identity(grant) or any(matches(grant, one) for one in known):
+        return ""
+    stem = grant.removesuffix(".*")
+    stems = {one.rpartition(".")[0] for one in known if "." in one} if stem != grant else known
+    near = difflib.get_close_matches(stem, stems, 1, LIKENESS)
+    if not near or near[0].translate(_NO_DIGITS) == stem.translate(_NO_DIGITS):
+        return ""
+    return near[0] + grant[len(stem) :]
 
 
 def _claims(registry: Registry, live: Iterable[Entry]) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -280,3 +281,37 @@ def test_a_speedd_that_does_not_answer(start: Callable[..., Speedd], directory: 
         named(directory, "did not answer")
     finally:
         speedd.process.send_signal(signal.SIGCONT)
+
+
+def test_the_doctor_names_a_misspelt_grant_and_what_speedd_finds_wrong(
+    start: Callable[..., Speedd], directory: Path
+) -> None:
+    speedd = start(PRICING)
+    speedd.until("ready")
+    speedd.file.write_text("[node]\nallow = 5\n")
+    speedd.reload()
+    speedd.until("reload_refused")
+    with speed.Node("billing", root=directory / "root", key=directory / "speed.key", allow=["prcing"]):
+        run = Command(directory / "root")
+        found = run("root", "doctor", "--json", "--key", str(directory / "speed.key")).value["findings"]
+    shown = {one["check"]: f"{one['found']}; {one['todo']}" for one in found}
+    assert shown["grants"] == "billing allows 'prcing', and no node was ever called so; did you mean 'pricing'?"
+    assert shown["speedd"].startswith("the reload was refused")
+
+
+def test_the_check_names_a_port_that_is_taken_and_a_slip(directory: Path) -> None:
+    file = directory / "speedd.toml"
+    topics = '[topics]\npublish = ["prcing"]\n'
+    file.write_text(HEAD + PRICING + topics)
+    assert "'prcing' is allowed, and no node is called so; did you mean 'pricing'?" in checked(file).stdout
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        file.write_text(HEAD + PRICING + topics + f'[gateway]\nname = "shop"\nport = {port}\n')
+        done = checked(file)
+    assert done.returncode == 3
+    assert f"the gateway cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
+
+
+def checked(file: Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "speed.daemon", "check", "-c", str(file)]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
