@@ -201,7 +201,7 @@ def _rows(path: Path) -> Iterator[list[Any]]:
         while line := file.readline(MAX_LINE_BYTES):
             try:
                 row = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if _is_row(row):
                 yield row

@@ -24,11 +24,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from speed.console import ConsoleSettings, Doorkeeper, is_own_host, is_own_page
 from speed.console.collector import Collector
 from speed.console.history import History
+from speed.console.hosted import ConsoleActions, HostedViews, JournalSearch
 from speed.console.views import ConsoleSources, NotFoundError, Views, shown
 from speed.core.log import logger
-from speed.errors import ConfigurationError, SpeedError
+from speed.errors import ConfigurationError, InvalidArgumentsError, InvalidNameError, SpeedError, WireError
 from speed.gateway.settings import MAX_TURNED_AWAY
 from speed.observe.exposition import Door
+from speed.topics.subscription import SubscriptionError
+from speed.wire.text import MAX_SPAN_SECONDS, read_json
 
 MAX_STREAMS: Final = 32
 """Pages that are told of each look; a page that nobody sees has no stream."""
@@ -36,6 +39,8 @@ MAX_CONNECTIONS: Final = 128
 VIEW_THREADS: Final = 4
 VIEW_SECONDS: Final = 30.0
 MAX_BODY_BYTES: Final = 1 << 20
+MAX_JSON_DEPTH: Final = 32
+MAX_SEARCH_CHARS: Final = 200
 HEAD_SECONDS: Final = 10.0
 """A connection that has no whole request for so long is closed."""
 BEAT_SECONDS: Final = 15.0
@@ -80,15 +85,23 @@ class RefusedError(Exception):
 class ConsoleApp:
     """Answers requests. For one loop; what may take time runs on threads of its own."""
 
-    def __init__(self, settings: ConsoleSettings, views: Views, collector: Collector) -> None:
-        self._settings, self._views, self._collector = settings, views, collector
+    def __init__(
+        self,
+        settings: ConsoleSettings,
+        views: Views,
+        hosted: HostedViews,
+        actions: ConsoleActions,
+        collector: Collector,
+    ) -> None:
+        self._settings, self._views, self._hosted, self._acting = settings, views, hosted, actions
+        self._collector = collector
         self._doorkeeper = Doorkeeper(settings.session_seconds)
         self._threads = ThreadPoolExecutor(VIEW_THREADS, "speed-console-view")
         self._streams = 0
         self._closing = False
         self._files = {f"/{path.name}": (_KINDS[path.suffix], path.read_bytes()) for path in PAGE.iterdir()}
         opened = {"/": self._file, "/enter": self._enter, **dict.fromkeys(self._files, self._file)}
-        routes = [Route(path, self._hosted(answer)) for path, answer in opened.items()]
+        routes = [Route(path, self._opened(answer)) for path, answer in opened.items()]
         routes += [Route(f"/api/{path}", self._checked(answer)) for path, answer in self._reads().items()]
         routes += [
             Route(f"/api/{path}", self._checked(answer, acts=True), methods=["POST"])
@@ -112,8 +125,13 @@ class ConsoleApp:
     # --- what there is ---
 
     def _reads(self) -> dict[str, Answer]:
-        views = self._views
+        views, hosted = self._views, self._hosted
         return {
+            "topics": self._viewed(lambda _: hosted.topics()),
+            "topics/{name}": self._viewed(
+                lambda request: hosted.messages(request.path_params["name"], _start(request))
+            ),
+            "journal": self._viewed(lambda request: hosted.journal(_search(request.query_params))),
             "events": self._events,
             "overview": self._viewed(lambda _: views.overview()),
             "services": self._viewed(lambda _: views.services()),
@@ -125,21 +143,21 @@ class ConsoleApp:
         }
 
     def _actions(self) -> dict[str, Answer]:
-        return {"leave": self._leave}
+        return {"leave": self._leave, **{name: self._acted(act) for name, act in self._acting.all().items()}}
 
     # --- who may ---
 
-    def _hosted(self, answer: Answer) -> Answer:
+    def _opened(self, answer: Answer) -> Answer:
         """``answer`` for whoever knows the name of this host; it holds nothing of the root."""
 
-        async def hosted(request: Request) -> ASGIApp:
+        async def opened_answer(request: Request) -> ASGIApp:
             try:
                 self._host(request)
                 return await answer(request)
             except RefusedError as error:
                 return Response(f"{error}\n", error.status, HEADERS, "text/plain")
 
-        return hosted
+        return opened_answer
 
     def _checked(self, answer: Answer, *, acts: bool = False) -> Answer:
         """``answer`` for browsers that were let in, and for pages of the console."""
@@ -212,6 +230,16 @@ class ConsoleApp:
 
         return answer
 
+    def _acted(self, act: Callable[[Mapping[str, Any]], Any]) -> Answer:
+        """What an action gives, if actions are allowed."""
+
+        async def answer(request: Request) -> Response:
+            if not self._settings.actions:
+                raise RefusedError(403, "this console looks only: see `actions` of [console]")
+            return await self._made(partial(act, await _body(request)))
+
+        return answer
+
     async def _made(self, make: Callable[[], Any]) -> Response:
         loop = asyncio.get_running_loop()
         try:
@@ -220,7 +248,9 @@ class ConsoleApp:
             return _json({"error": str(error)}, 404)
         except asyncio.TimeoutError:
             return _json({"error": f"there is no answer after {VIEW_SECONDS:g} s"}, 504)
-        except SpeedError as error:
+        except (InvalidArgumentsError, InvalidNameError) as error:
+            return _json({"error": str(error), "code": error.code}, 400)
+        except (SpeedError, SubscriptionError) as error:
             return _json({"error": str(error), "code": error.code}, 502)
         except OSError as error:
             return _json({"error": f"{error.strerror}: see the view `doctor`"}, 502)
@@ -273,6 +303,45 @@ def _set_in(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
         pass  # the loop has ended
 
 
+async def _body(request: Request) -> dict[str, Any]:
+    """An object of JSON, not larger than a page has reason to send. Raises RefusedError."""
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        raise RefusedError(415, "a request that acts is application/json")
+    try:
+        found = read_json(await asyncio.wait_for(_read(request), HEAD_SECONDS), MAX_JSON_DEPTH)
+    except asyncio.TimeoutError:
+        raise RefusedError(408, f"the request is not whole after {HEAD_SECONDS:g} s") from None
+    except (ValueError, WireError) as error:
+        raise RefusedError(400, f"no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise RefusedError(400, "a request that acts is an object")
+    return found
+
+
+async def _read(request: Request) -> bytes:
+    data = bytearray()
+    async for piece in request.stream():
+        data += piece
+        if len(data) > MAX_BODY_BYTES:
+            raise RefusedError(413, f"a request has at most {MAX_BODY_BYTES} bytes")
+    return bytes(data)
+
+
+def _start(request: Request) -> int | str:
+    """Where reading a topic begins: an offset, ``earliest``, or among the newest."""
+    text = request.query_params.get("from", "newest")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else text
+
+
+def _search(parameters: Mapping[str, str]) -> JournalSearch:
+    subject, source, text = (parameters.get(name, "")[:MAX_SEARCH_CHARS] for name in ("subject", "source", "text"))
+    try:
+        seconds = min(max(1.0, float(parameters.get("since", "3600"))), MAX_SPAN_SECONDS)  # also of nan
+    except ValueError:
+        seconds = 3600.0
+    return JournalSearch(subject.strip() or "*", source.strip() or "*", text.strip(), seconds)
+
+
 def _named(parameters: Mapping[str, str], *names: str) -> tuple[str, ...]:
     return tuple(parameters.get(name, "") for name in names)
 
@@ -320,9 +389,10 @@ class Console:
         history = History(settings.history)
         self._door = _door(settings)
         self.port: int = self._door.getsockname()[1]
-        self._collector = Collector(around.node, around.troubles, history)
+        hosted = HostedViews(around)
+        self._collector = Collector(around.node, lambda: [*around.troubles(), *hosted.findings()], history)
         views = Views(around, self._collector, history, actions=settings.actions)
-        self._app = ConsoleApp(settings, views, self._collector)
+        self._app = ConsoleApp(settings, views, hosted, ConsoleActions(around), self._collector)
         try:
             self._server = _server(settings, self._app)
         except BaseException:

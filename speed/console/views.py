@@ -23,7 +23,7 @@ from speed.wire.identities import fingerprint_in
 
 if TYPE_CHECKING:
     from speed import Node
-    from speed.bridges.running import Bridging
+    from speed.bridges.running import Bridging, HostedTopics
     from speed.wire.entry import Entry
 
 MAX_SERVICES: Final = 500
@@ -54,6 +54,8 @@ class ConsoleSources:
     """The key file of the root."""
     journal: str | None = None
     """The directory of the journal."""
+    hosting: HostedTopics | None = None
+    """The durable topics."""
     bridging: Bridging | None = None
     troubles: Callable[[], list[Finding]] = field(default=list)
     """What speedd knows to be wrong with itself."""
@@ -145,7 +147,7 @@ class Views:
         """Without their payloads."""
         letters = DeadLetters(self._around.node.root, name, load_key_file(self._around.key))
         for kept in letters.kept()[:MAX_DEAD_LETTERS]:
-            row: dict[str, Any] = {"number": kept.number, "state": kept.state, "bytes": kept.size}
+            row: dict[str, Any] = {"node": name, "number": kept.number, "state": kept.state, "bytes": kept.size}
             try:
                 letter, pieces = letters.read(kept.number)
             except SpeedError as error:

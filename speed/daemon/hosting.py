@@ -473,7 +473,7 @@ def opened_console(settings: ConsoleSettings, parts: SpeeddParts) -> Console:
         return [Finding("speedd", "warning" if one.is_elsewhere else "broken", one.what, one.cure) for one in found]
 
     journal = parts.recording.directory if parts.recording is not None else None
-    around = ConsoleSources(parts.node, parts.key, journal, parts.bridging, troubles)
+    around = ConsoleSources(parts.node, parts.key, journal, parts.hosting, parts.bridging, troubles)
     return Console(settings, around)
 
 

@@ -37,19 +37,52 @@ _GAUGES = {
     "queuedMessages": ("speed_queued_messages", "Messages that nobody handles yet."),
     "workers": ("speed_workers", "How many services run at once."),
     "lanes": ("speed_lanes", "Senders whose files are open."),
+    "openFiles": ("speed_open_files", "Descriptors of the process."),
+    "maxOpenFiles": ("speed_max_open_files", "How many it may have."),
     "uptimeSeconds": ("speed_uptime_seconds", "Seconds since the node started."),
 }
-_COUNTERS = {
-    "numRequests": ("speed_service_requests", "Calls of a service that began."),
-    "numErrors": ("speed_service_errors", "Calls of a service that were answered with an error."),
-    "numTimedOut": ("speed_service_timed_out", "Calls of a service whose deadline passed."),
-}
-_HISTOGRAMS = {
-    "runTimes": ("speed_service_run_seconds", "How long calls of a service ran."),
-    "queueTimes": ("speed_service_queue_seconds", "How long calls of a service waited for a worker."),
-}
-
-
+_ROWS: tuple[tuple[str, str, dict[str, tuple[str, str]], dict[str, tuple[str, str]]], ...] = (
+    (
+        "services",
+        "service",
+        {
+            "numRequests": ("speed_service_requests", "Calls of a service that began."),
+            "numErrors": ("speed_service_errors", "Calls of a service that were answered with an error."),
+            "numTimedOut": ("speed_service_timed_out", "Calls of a service whose deadline passed."),
+            "numTimedOutQueued": ("speed_service_timed_out_queued", "Those of them that never began."),
+            "numWithdrawn": ("speed_service_withdrawn", "Calls of a service that their callers withdrew."),
+            "numRefused": ("speed_service_refused", "Calls of nodes that a service does not allow."),
+        },
+        {
+            "runTimes": ("speed_service_run_seconds", "How long calls of a service ran."),
+            "queueTimes": ("speed_service_queue_seconds", "How long calls of a service waited for a worker."),
+        },
+    ),
+    (
+        "handlers",
+        "handler",
+        {
+            "numHandled": ("speed_handler_attempts", "Messages, or batches, that a handler began, each attempt."),
+            "numErrors": ("speed_handler_errors", "Those attempts that failed."),
+        },
+        {
+            "runTimes": ("speed_handler_run_seconds", "How long attempts of a handler ran."),
+            "queueTimes": ("speed_handler_queue_seconds", "How long messages waited for the first attempt."),
+        },
+    ),
+    (
+        "peers",
+        "peer",
+        {
+            "received": ("speed_peer_received", "Envelopes that came from a peer."),
+            "receivedBytes": ("speed_peer_received_bytes", "Bytes of their payloads."),
+            "sent": ("speed_peer_sent", "Envelopes that went to a peer."),
+            "sentBytes": ("speed_peer_sent_bytes", "Bytes of their payloads."),
+        },
+        {},
+    ),
+)
+"""What a node tells of many: where in its answer, the label of each, its counters, and its histograms."""
 _REFUSALS = (
     ("refusedSenders", "speed_refused_senders", "What a node refused for lack of a grant, by who sent it."),
     ("refusedBy", "speed_refused_by", "What a node did not write since a peer does not allow it."),
@@ -88,32 +121,37 @@ class NodeMetrics:
             for event, number in _some(answer["counters"]):
                 events.add_metric([node, harmless(event)], number)
         yield events
-        yield from self._of_services()
+        for kind, label, counters, _ in _ROWS:
+            yield from self._counters(kind, label, counters)
 
-    def _of_services(self) -> Iterator[Metric]:
+    def _counters(self, kind: str, label: str, counters: dict[str, tuple[str, str]]) -> Iterator[Metric]:
         from prometheus_client.core import CounterMetricFamily
 
-        for key, (name, text) in _COUNTERS.items():
-            counter = CounterMetricFamily(name, text, labels=["node", "service"])
-            for labels, row in self._rows():
+        for key, (name, text) in counters.items():
+            counter = CounterMetricFamily(name, text, labels=["node", label])
+            for labels, row in self._rows(kind):
                 if key in row:
                     counter.add_metric(labels, row[key])
             yield counter
 
     def histograms(self) -> Iterator[str]:
         """Lines of the histograms: most of all that there are, and the library takes ten times as long for each."""
-        for key, (name, text) in _HISTOGRAMS.items():
+        for kind, label, _, histograms in _ROWS:
+            yield from self._histograms(kind, label, histograms)
+
+    def _histograms(self, kind: str, label: str, histograms: dict[str, tuple[str, str]]) -> Iterator[str]:
+        for key, (name, text) in histograms.items():
             yield f"# HELP {name} {text}\n# TYPE {name} histogram\n"
-            for (node, service), row in self._rows():
+            for (node, one), row in self._rows(kind):
                 if row.get(key):
-                    labels = f'node="{_escaped(node)}",service="{_escaped(service)}"'
+                    labels = f'node="{_escaped(node)}",{label}="{_escaped(one)}"'
                     total = row["processingSeconds"] if key == "runTimes" else None
                     yield _histogram_lines(name, labels, row[key], total)
 
-    def _rows(self) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    def _rows(self, kind: str) -> Iterator[tuple[list[str], dict[str, Any]]]:
         for node, answer in self._answers.items():
-            for service, row in _some(answer["services"]):
-                yield [node, harmless(service)], row
+            for name, row in _some(answer.get(kind, {})):
+                yield [node, harmless(name)], row
 
 
 def _some(named: dict[str, Any]) -> Iterable[tuple[str, Any]]:

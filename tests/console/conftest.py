@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
+import speed
 from speed.errors import SpeedError
 from tests.console.consoles import HOSTILE, Served, Visitor
 from tests.system.browser import Browser, Page
 
 
-def tax(amount: float, country: str = "FI") -> float:
+def tax(amount: float, country: str = "FI") -> float | speed.Response:
     """What is due for an amount."""
     if amount < 0:
-        raise ValueError("less than nothing")
+        return speed.Response.error("NEGATIVE", "less than nothing")
     return amount * 0.2
 
 
@@ -32,6 +33,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             for side in ("left", "right"):
                 made.node(f"hostile{number}.{side}", allow=["speedd"], fabrics=[fabric])
         caller = made.node("test", allow=["speedd"])
+        orders, secret = caller.topic("orders"), caller.topic("secret")
+        for number in (1, 2):
+            orders.publish({"tea": f"<b>{number}</b>"})
+            caller.publish("flights", {"flight": f"AY10{number}"})
+        secret.publish("hidden")
+        orders.consumer("reports", start="earliest").close()
         stop = threading.Event()
 
         def call() -> None:

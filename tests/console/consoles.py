@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import speed
-from speed.daemon.control import ask
 from speed.fs.keyfile import write_key_file
+from speed.observe.speedd import ask
 from tests.system.browser import Browser, Page
 from tests.system.daemon.speedds import PATIENCE, Speedd
 

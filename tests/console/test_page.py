@@ -16,7 +16,13 @@ VIEWS = {
     "overview": "Overview",
     "nodes/billing": "billing",
     "services": "Services",
+    "topics": "Topics",
+    "topics/orders": "orders",
     "bridges": "Bridges",
+    "journal": "Journal",
+    "try": "Try",
+    "try/billing": "billing",
+    "try/billing/tax": "tax",
     "doctor": "Doctor",
 }
 TITLE = "document.querySelector('h1')?.firstChild.textContent"
@@ -48,7 +54,8 @@ def watched(page: Page) -> None:
 
 def test_the_overview_has_trouble_first_with_its_cure_and_then_nodes(page: Page) -> None:
     page.shows("document.querySelectorAll('section')[0]?.getAttribute('aria-label')", "What is wrong")
-    page.shows("document.querySelector('.findings .cure')?.textContent.startsWith('→ allow')", True)
+    cures = "[...document.querySelectorAll('.findings .cure')].map((one) => one.textContent)"
+    page.shows(f"{cures}.some((one) => one.startsWith('→ start its consumer'))", True)
     page.shows(f"{NODES}.includes('billing')", True)
 
 
@@ -142,6 +149,60 @@ def test_texts_of_others_are_text(page: Page, served: Served) -> None:
     assert "\\u001b[31mred\\u0007" in found
     assert page.run("document.querySelectorAll('main img, main script').length") == 0
     assert page.run("document.title") == "Overview \u2013 SPEED console"
+
+
+OUTPUT = "document.querySelector('form output')?.textContent"
+
+
+def test_a_service_is_tried_by_a_form_made_from_its_description(page: Page) -> None:
+    go(page, "try/billing/tax")
+    page.shows("[...document.querySelectorAll('form [name]')].map((one) => one.name + one.type).join()", FIELDS)
+    page.run("document.querySelector('[name=amount]').focus()")
+    page.type("50")
+    page.press("Enter")
+    page.shows("document.querySelector('form output pre')?.textContent", "10")
+
+
+FIELDS = "amountnumber,countrytext"
+
+
+def test_what_a_service_refuses_is_shown(page: Page) -> None:
+    go(page, "try/billing/tax")
+    page.run("document.querySelector('[name=amount]').value = '-1'")
+    page.run("document.querySelector('form').requestSubmit()")
+    page.shows(f"{OUTPUT}?.includes('less than nothing')", True)
+
+
+def test_a_topic_shows_its_newest_messages_and_subscriptions(page: Page) -> None:
+    go(page, "topics/orders")
+    page.shows("document.querySelector('main td code')?.textContent", '{"tea":"<b>2</b>"}')
+    page.shows("document.querySelector('main table td .state')?.textContent", "! none")
+
+
+def test_messages_are_shown_to_who_may_consume_them_alone(page: Page) -> None:
+    page.run("location.hash = '#/topics/secret'")
+    page.shows(TITLE, "secret")
+    assert "consume" in page.run("document.querySelector('section:last-child .nothing').textContent")
+    assert "hidden" not in page.run("document.body.textContent")
+
+
+def test_a_subscription_is_moved(page: Page, served: Served) -> None:
+    go(page, "topics/orders")
+    page.run("window.confirm = () => true; document.querySelector('[name=to]').value = '1'")
+    page.run("document.querySelector('form').requestSubmit()")
+    page.shows(OUTPUT, "Goes on at 1.")
+    page.run("document.querySelector('[name=to]').value = 'earliest'; document.querySelector('form').requestSubmit()")
+    page.shows(OUTPUT, "Goes on at 0.")
+
+
+def test_the_journal_is_searched(page: Page) -> None:
+    go(page, "journal")
+    rows = "document.querySelectorAll('main tbody tr').length"
+    page.shows(rows, 2)
+    page.run("document.querySelector('[name=text]').value = 'ay101'")
+    page.run("document.querySelector('form').requestSubmit()")
+    page.shows(rows, 1)
+    assert "AY101" in page.run("document.querySelector('main tbody').textContent")
 
 
 def test_an_address_that_was_used_says_so(served: Served, browser: Browser) -> None:

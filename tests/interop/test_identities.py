@@ -1,4 +1,4 @@
-"""Links of two identities, between nodes of each two languages that have them (registry_spec/identity.md)."""
+"""Links of two identities, between nodes of each two languages (registry_spec/identity.md)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,13 @@ from speed.fs.keyfile import change_identity, read_identity, write_identity
 from speed.wire import names
 from speed.wire.identities import NodeIdentity
 from tests.interop.harness import Agent, AgentError, until
-from tests.interop.languages import PAIRS
+from tests.interop.languages import pairs
 from tests.interop.pool import Agents
 from tests.interop.test_keys import speed_key
 
-HAVE_THEM = ("python", "cpp")
 OFTEN = {"heartbeat": 0.3, "lease": 10}
 
-CHOSEN = [(one, other) for one, other in PAIRS if one in HAVE_THEM and other in HAVE_THEM]
-
-pytestmark = pytest.mark.parametrize(
-    ("source", "target"), CHOSEN, ids=[f"{one} calls {other}" for one, other in CHOSEN]
-)
+pytestmark = pairs("calls")
 
 
 class Identities:

@@ -203,9 +203,22 @@ def test_links_go_on_when_the_shared_key_changes(nodes: Nodes) -> None:
     def are_opened_again() -> bool:
         assert (who(caller, "server"), who_by(server, "caller")) == before
         lanes = nodes.lane("caller", "server"), nodes.lane("server", "caller")
-        return all(sum(one.endswith(".opening") for one in lane) == 2 for lane in lanes)
+        return all(sum(one.endswith(".opening") for one in lane) >= 2 for lane in lanes)
 
     assert until(are_opened_again, WAIT)
+
+
+def test_java_takes_an_exchange_key_that_was_renewed_while_it_runs(nodes: Nodes) -> None:
+    nodes.java("server", "caller", heartbeat=0.2, lease=20)
+    caller = nodes.python("caller")
+    before = who(caller, "server")
+    change_identity(nodes.identity("server"), lambda identity: identity.renewed(keep=1))
+
+    def is_opened_again() -> bool:
+        assert who(caller, "server") == before
+        return sum(one.endswith(".opening") for one in nodes.lane("caller", "server")) >= 2
+
+    assert until(is_opened_again, WAIT)
 
 
 @pytest.mark.parametrize("size", [1 << 20, 80 << 20], ids=["in a slot", "in segments"])

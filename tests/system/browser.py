@@ -28,6 +28,10 @@ def program() -> str:
     return found
 
 
+class LeavingPageError(Exception):
+    """The tab is between two pages: no script can run."""
+
+
 class Browser:
     """A Chromium whose files are all in ``directory``."""
 
@@ -69,6 +73,8 @@ class Browser:
         self._socket.send(json.dumps({"id": number, "method": method, "params": parameters, **of_tab}))
         while (told := json.loads(self._socket.recv(PATIENCE))).get("id") != number:
             pass
+        if "default execution context" in told.get("error", {}).get("message", ""):
+            raise LeavingPageError
         assert "error" not in told, told
         return told["result"]
 
@@ -96,7 +102,10 @@ class Page:
         seen: list[Any] = [None]
 
         def is_there() -> bool:
-            seen[0] = self.run(script)
+            try:
+                seen[0] = self.run(script)
+            except LeavingPageError:
+                return False
             return bool(seen[0] == value)
 
         try:

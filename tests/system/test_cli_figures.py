@@ -46,6 +46,17 @@ def test_stats_shows_percentiles_of_each_service(run: Command, pricing: speed.No
     assert sum(row["runTimes"]) == row["numRequests"] == 1
 
 
+def test_metrics_tell_of_handlers_peers_and_descriptors(run: Command, pricing: speed.Node) -> None:
+    pricing.on_message(lambda message: None)
+    pricing.send("pricing", b"text", ack=True)
+    found = {one.name: one for one in text_string_to_metric_families(run("metrics").out)}
+    labels = [one.labels for one in found["speed_handler_attempts"].samples]
+    assert {"node": "pricing", "handler": "(messages)"} in labels
+    received = [one.value for one in found["speed_peer_received_bytes"].samples if one.labels["peer"] == "pricing"]
+    assert received[0] > 0
+    assert found["speed_open_files"].samples[0].value > 3
+
+
 def test_top_shows_what_happened_between_two_looks(run: Command, pricing: speed.Node) -> None:
     stopping = threading.Event()
 

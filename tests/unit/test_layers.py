@@ -45,7 +45,7 @@ LAYERS = (
 )
 NODE = frozenset({"node", "aio"})
 """``aio`` is public, and made by a node: they are one layer."""
-FACE = frozenset({"testing", "columns", "column_services"})
+FACE = frozenset({"testing", "columns", "column_services", "opentelemetry"})
 APPLICATIONS = frozenset({"spark", "daemon", "cli"})
 PURE_LAYERS = frozenset({"errors", "wire", "segment", "core"})
 PURE_MODULES = frozenset(

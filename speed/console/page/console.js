@@ -81,7 +81,9 @@ const moment = (at) => new Date(at * 1000).toLocaleString("sv-SE");
 const link = (to, text = to) => h("a", { href: `#/${to}` }, text);
 const at = (...parts) => parts.map(encodeURIComponent).join("/");
 const code = (text) => h("code", { dir: "ltr" }, text);
-const nothing = (text) => h("p", { class: "nothing" }, text);
+// What stands in backticks is a command.
+const marked = (text) => String(text ?? "").split("`").map((part, place) => place % 2 ? code(part) : part);
+const nothing = (text) => h("p", { class: "nothing" }, marked(text));
 const section = (title, ...children) => h("section", { "aria-label": title }, h("h2", {}, title), children);
 const MARKS = { broken: "✕", warning: "!", ok: "✓" };
 const state = (kind, text = kind) => h("span", { class: `state ${kind}` }, h("span", { "aria-hidden": "true" }, MARKS[kind] ?? "·"), ` ${text}`);
@@ -110,8 +112,8 @@ function groupBy(rows, key) {
 }
 const facts = (...pairs) => h("dl", {}, pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 const findings = (found) => h("ul", { class: "findings" }, found.map((one) => h("li", { class: one.state },
-  h("div", {}, state(one.state), " ", h("strong", {}, one.check)), h("div", {}, one.found),
-  one.todo ? h("div", { class: "cure" }, "→ ", one.todo) : null)));
+  h("div", {}, state(one.state), " ", h("strong", {}, one.check)), h("div", {}, marked(one.found)),
+  one.todo ? h("div", { class: "cure" }, "→ ", marked(one.todo)) : null)));
 
 // --- asking ---
 
@@ -122,7 +124,7 @@ const secret = () => ({ "X-Speed-Key": store.get(KEY) ?? "" });
 async function ask(path, body) {
   const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
   const headers = { ...secret(), ...(body === undefined ? {} : { "Content-Type": "application/json" }) };
-  const answer = await fetch(`/api/${path}`, { ...options, headers });
+  const answer = await fetch(`/api/${path}`, { ...options, headers, signal: AbortSignal.timeout(40_000) });
   const value = await answer.json().catch(() => ({ error: `speedd answers ${answer.status}` }));
   if (!answer.ok) throw new Refused(answer.status, value.error);
   return value;
@@ -130,9 +132,14 @@ async function ask(path, body) {
 
 // --- views: each asks, and gives what is shown ---
 
+const may = { act: false, name: "speedd" }; // what this console may do, and the node that it asks as
+function learn(found) {
+  Object.assign(may, { act: found.actions, name: found.speedd });
+  document.querySelector("#root").textContent = words(found.root);
+}
 async function overview() {
   const found = await ask("overview");
-  document.querySelector("#root").textContent = words(found.root);
+  learn(found);
   const up = found.nodes.filter((one) => ["up", "self"].includes(one.state)).length;
   const sum = (key) => found.nodes.reduce((total, one) => total + (one[key] ?? 0), 0);
   return [
@@ -190,6 +197,7 @@ const LETTER_COLUMNS = [
   column("Why", (one) => one.damaged ? `damaged: ${one.damaged}` : one.error),
   column("When", (one) => one.diedAt ? moment(one.diedAt) : "–", "wide"),
   figure("Size", (one) => bytes(one.bytes), "wide"),
+  column("", (one) => may.act && one.state === "letter" ? h("form", { "data-act": "retry", "data-node": one.node, "data-number": one.number, "aria-label": `Retry ${one.number}` }, h("button", {}, "Retry")) : one.state === "letter" ? "" : "is tried again"),
 ];
 const SERVICE_COLUMNS = [
   column("Service", (one) => [link(at("nodes", one.node), one.node), " ", one.service]),
@@ -264,14 +272,176 @@ async function doctor() {
   ];
 }
 
+async function topics(name) {
+  const found = await ask("topics");
+  return name === undefined ? allTopics(found) : topic(found.topics.find((one) => one.topic === name), name);
+}
+function allTopics(found) {
+  return [
+    h("h1", {}, "Topics"),
+    found.hosted ? null : nothing("speedd hosts no topics: see [topics] of its configuration."),
+    found.topics.length ? table("Topics", [
+      column("Topic", (one) => link(at("topics", one.topic), one.topic)),
+      figure("Messages", (one) => number(one.end - one.first)), figure("Size", (one) => bytes(one.bytes), "wide"),
+      figure("Subscriptions", (one) => number(one.subscriptions.length), "wide"),
+      figure("Waiting", (one) => number(one.subscriptions.reduce((most, sub) => Math.max(most, sub.backlog), 0))),
+      column("State", (one) => one.damaged.length ? state("broken", "damaged") : one.subscriptions.some(unread) ? state("warning", "nobody reads") : state("ok")),
+    ], found.topics) : found.hosted ? nothing("No topics yet.") : null,
+    Object.entries(found.broken).map(([check, why]) => findings([{ state: "broken", check, found: why, todo: "see `speed root doctor`" }])),
+  ];
+}
+const unread = (one) => one.backlog > 0 && !one.consumers.length;
+async function topic(found, name) {
+  if (!found) throw new Refused(404, `There is no topic ${name}.`);
+  const read = found.consume ? await ask(`${at("topics", name)}`) : null;
+  return [
+    h("p", { class: "path" }, link("topics", "Topics"), " / "),
+    h("h1", {}, name),
+    facts(["Messages", number(found.end - found.first)], ["Size", bytes(found.bytes)], ["From offset", number(found.first)],
+      ["To offset", number(found.end)], ["Producers", number(found.producers)]),
+    found.damaged.length ? findings(found.damaged.map((one) => ({ state: "broken", check: one.file ?? "messages", found: one.why, todo: "restore it from a copy" }))) : null,
+    section("Subscriptions", found.subscriptions.length ? table("Subscriptions", [
+      column("Subscription", (one) => one.subscription), column("Type", (one) => one.type, "wide"),
+      figure("Waiting", (one) => number(one.backlog)), figure("In flight", (one) => number(one.in_flight), "wide"),
+      figure("Dead", (one) => number(one.dead), "wide"), figure("Next", (one) => number(one.cursor), "wide"),
+      column("Consumers", (one) => unread(one) ? state("warning", "none") : one.consumers.join(" ") || "none"),
+    ], found.subscriptions) : nothing("None."),
+    may.act && found.manage && found.subscriptions.length ? h("form", { class: "line", "data-act": "seek", "data-topic": name, "aria-label": "Move a subscription" },
+      field("Subscription", h("select", { name: "subscription" }, found.subscriptions.map((one) => h("option", {}, one.subscription)))),
+      field("To", h("input", { name: "to", required: true, value: "earliest", pattern: "earliest|latest|[0-9]{1,18}", title: "earliest, latest or an offset" })),
+      h("button", {}, "Move"), h("output", {})) : null),
+    section("Newest messages", read ? (read.messages.length ? table("Newest messages", [
+      figure("Offset", (one) => number(one.offset)), column("When", (one) => moment(one.at), "wide"),
+      column("Publisher", (one) => one.publisher ?? "–"), column("Key", (one) => one.key ?? "–", "wide"),
+      column("Payload", (one) => h("code", {}, one.damaged ?? JSON.stringify(one.payload))),
+    ], [...read.messages].reverse()) : nothing("None.")) : nothing(`Messages are shown where ${may.name} may consume: grant it \`consume\` in this topic.`)),
+  ];
+}
+
+const search = { subject: "", source: "", text: "", since: "3600" };
+async function journal() {
+  const found = await ask(`journal?${new URLSearchParams(search)}`);
+  const spans = [["300", "5 minutes"], ["3600", "an hour"], ["86400", "a day"], ["604800", "a week"], ["999999999", "all"]];
+  return [
+    h("h1", {}, "Journal"),
+    found.kept ? [
+      h("form", { class: "line", "data-act": "search", role: "search", "aria-label": "Search the journal" },
+        field("Subject", h("input", { name: "subject", value: search.subject, placeholder: "orders.*" })),
+        field("Source", h("input", { name: "source", value: search.source, placeholder: "etl.*" })),
+        field("Contains", h("input", { name: "text", value: search.text })),
+        field("Of the last", h("select", { name: "since" }, spans.map(([value, text]) => h("option", { value, selected: value === search.since }, text)))),
+        h("button", { class: "main" }, "Search")),
+      h("p", { role: "status" }, `${found.records.length} records`, found.whole ? "." : "; not all were looked at: narrow the search.",
+        found.records.length === 200 ? " Older ones are left out." : ""),
+      found.damaged.length ? findings(found.damaged.map((why) => ({ state: "broken", check: "journal", found: why, todo: "see `speed journal verify`" }))) : null,
+      found.records.length ? table("Records", [
+        column("When", (one) => moment(one.at)), column("Subject", (one) => one.subject),
+        column("From", (one) => one.value?.caller ?? one.source), figure("Offset", (one) => number(one.offset), "wide"),
+        column("What", (one) => one.kind === "calls" && one.value?.outcome ? `${one.value.outcome}, ${seconds(one.value.microseconds / 1e6)}` : h("code", {}, JSON.stringify(one.value))),
+      ], found.records) : null,
+    ] : nothing("speedd keeps no journal: see [journal] of its configuration."),
+  ];
+}
+
+// --- trying a service: a form made from what it says that it takes ---
+
+const field = (name, input, about) => h("label", {}, h("span", {}, name), input, about ? h("small", {}, about) : null);
+async function attempt(name, service) {
+  if (name === undefined) {
+    const { nodes } = await ask("overview");
+    return [h("h1", {}, "Try"), h("p", {}, "Which node offers the service?"),
+      table("Nodes", [column("Node", (one) => link(at("try", one.name), one.name)), column("State", nodeState)], nodes.filter((one) => one.state !== "self"))];
+  }
+  const found = await ask(at("describe", name)), one = found.services.find((each) => each.name === service);
+  return [
+    h("p", { class: "path" }, link("try", "Try"), " / ", service === undefined ? null : [link(at("try", name), name), " / "]),
+    h("h1", {}, service ?? name),
+    service === undefined ? offered(found, name) : one ? form(one, name) : nothing(`${name} offers no such service to speedd.`),
+  ];
+}
+function offered(found, name) {
+  if (!found.services.length) return nothing(`${name} offers no service to ${may.name}: allow it there.`);
+  return table("Services", [column("Service", (one) => link(at("try", name, one.name), one.name)),
+    column("Takes and gives", (one) => code(one.signature), "wide"), column("About", (one) => one.summary || "–")], found.services);
+}
+const KINDS = { number: ["number", "any"], integer: ["number", "1"] };
+function input(name, schema, required) {
+  const own = { name, required, "data-type": typeof schema.type === "string" ? schema.type : "json" };
+  if (Array.isArray(schema.enum)) return h("select", { ...own, "data-type": "json" }, schema.enum.map((value) => h("option", { value: JSON.stringify(value) }, JSON.stringify(value))));
+  if (schema.type === "boolean") return h("select", { ...own, "data-type": "json" }, ["false", "true"].map((value) => h("option", {}, value)));
+  if (KINDS[schema.type]) return h("input", { ...own, type: "number", step: KINDS[schema.type][1] });
+  return schema.type === "string" ? h("input", own) : h("textarea", { ...own, "data-type": "json", placeholder: "JSON" });
+}
+function form(one, name) {
+  const schema = one.parameters ?? {}, properties = Object.entries(schema.properties ?? {}), needed = schema.required ?? [];
+  return [
+    one.summary ? h("p", {}, one.summary) : null, h("p", {}, code(one.name + one.signature)),
+    h("form", { "data-act": "call", "data-node": name, "data-service": one.name, "aria-label": `Call ${one.name}` },
+      properties.map(([key, each]) => field(key, input(key, each ?? {}, needed.includes(key)),
+        [needed.includes(key) ? "" : "optional ", each?.description ?? ""].join(""))),
+      one.parameters ? null : field("Arguments", h("textarea", { name: "", "data-type": "json", placeholder: '{"name": "value"}' }), "An object of JSON."),
+      h("div", {}, h("button", { class: "main", disabled: !may.act }, "Call"), may.act ? null : h("small", {}, " This console looks only: see `actions` of [console].")),
+      h("output", {})),
+  ];
+}
+function argumentsOf(form) {
+  const values = {};
+  for (const one of form.querySelectorAll("[data-type]")) {
+    if (one.value === "") continue;
+    const kind = one.dataset.type;
+    const value = kind === "json" ? JSON.parse(one.value) : KINDS[kind] ? Number(one.value) : one.value;
+    if (one.name === "") Object.assign(values, value); else values[one.name] = value;
+  }
+  return values;
+}
+
+const ACTS = {
+  async call(form) {
+    const { node: target, service } = form.dataset;
+    const done = await ask("call", { node: target, service, arguments: argumentsOf(form) });
+    return [h("p", {}, `Answered after ${seconds(done.seconds)}:`), h("pre", { tabindex: "0" }, JSON.stringify(done.result, null, 2))];
+  },
+  async seek(form) {
+    const { subscription, to } = Object.fromEntries(new FormData(form));
+    if (!confirm(`Move ${subscription} to ${to}? It is delivered messages again, or leaves some out.`)) return null;
+    const done = await ask("seek", { topic: form.dataset.topic, subscription, to: /^[0-9]+$/.test(to) ? Number(to) : to });
+    draw();
+    return `Goes on at ${done.offset}.`;
+  },
+  async retry(form) {
+    await ask("retry", { node: form.dataset.node, number: Number(form.dataset.number) });
+    draw();
+    return "It is handled again.";
+  },
+  async search(form) {
+    Object.assign(search, Object.fromEntries(new FormData(form)));
+    await draw();
+  },
+};
+async function act(form) {
+  const output = form.querySelector("output"), button = form.querySelector("button");
+  const tellResult = (...children) => output && (output.replaceChildren(), fill(output, {}, children));
+  button.disabled = true;
+  try {
+    tellResult(await ACTS[form.dataset.act](form));
+  } catch (error) {
+    tellResult(h("span", { class: "state broken" }, h("span", { "aria-hidden": "true" }, "✕"), ` ${error.message}`));
+  } finally {
+    button.disabled = false;
+  }
+}
+
 // --- which view, and when it is drawn anew ---
 
 const VIEWS = {
   overview: { title: "Overview", draw: overview, live: true },
   nodes: { draw: node, live: true },
   services: { title: "Services", draw: services, live: true },
+  topics: { title: "Topics", draw: topics, live: true },
   bridges: { title: "Bridges", draw: bridges, live: true },
+  journal: { title: "Journal", draw: journal },
   doctor: { title: "Doctor", draw: doctor },
+  try: { title: "Try", draw: attempt },
 };
 let current = { name: "", drawing: false, again: false };
 
@@ -380,8 +550,8 @@ function start() {
   });
   addEventListener("hashchange", () => { navigate(); view.focus({ preventScroll: true }); scrollTo(0, 0); });
   document.addEventListener("visibilitychange", () => { if (document.hidden) live.pause(); else { draw(); live.follow(); } });
-  navigate();
-  live.follow();
+  document.addEventListener("submit", (event) => { event.preventDefault(); act(event.target); });
+  ask("overview").then(learn, () => null).then(() => { navigate(); live.follow(); });
 }
 
 setTheme(THEMES.includes(store.get(THEME)) ? store.get(THEME) : "system");

@@ -65,8 +65,7 @@ struct NodeOptions {
   // again when they are used. Without it, half of what the process may open when the node starts, at most 8192; 1 or
   // more, or 0: without it
   std::size_t max_open_files = 0;
-  // identity file of this node alone (speed key identity new): its links with other identities open for nobody else;
-  // nodes in C++ and Python
+  // identity file of this node alone (speed key identity new): its links with other identities open for nobody else
   std::string identity = {};
   // what may be kept of payloads that come in segments
   segment::Limits segment_limits = {};

@@ -389,16 +389,12 @@ class IdentitiesTest {
 
     @Test
     void linksGoOnWhenTheSharedKeyChanges() throws Exception {
-        Node billing = serving(root.builder("billing", "analytics")
+        serving(opened(root.builder("billing", "analytics")
                 .identity(identity("billing"))
-                .lease(Duration.ofSeconds(20), Duration.ofMillis(200))
-                .open());
-        nodes.add(billing);
-        Node analytics = root.builder("analytics")
+                .lease(Duration.ofSeconds(20), Duration.ofMillis(200))));
+        Node analytics = opened(root.builder("analytics")
                 .identity(identity("analytics"))
-                .lease(Duration.ofSeconds(20), Duration.ofMillis(200))
-                .open();
-        nodes.add(analytics);
+                .lease(Duration.ofSeconds(20), Duration.ofMillis(200)));
         Object before = who(analytics);
         Path file = root.path().resolve("speed.key");
         String[] lines = Files.readString(file).split("\n\n");
@@ -409,12 +405,53 @@ class IdentitiesTest {
         Files.writeString(file, lines[0] + "\n\n" + line + lines[1]);
         eventually(() -> {
             assertEquals(before, who(analytics));
-            try {
-                return filesOf(lane("billing", "analytics"), ".opening").size() == 2;
-            } catch (IOException error) {
-                return false;
-            }
+            return countOpenings() >= 2;
         });
+    }
+
+    @Test
+    void aRenewedExchangeKeyIsTakenWhileTheNodeRuns() throws Exception {
+        Path mine = identity("billing");
+        serving(opened(root.builder("billing", "analytics")
+                .identity(mine)
+                .lease(Duration.ofSeconds(20), Duration.ofMillis(100))));
+        Node analytics = node("analytics", identity("analytics"));
+        Object before = who(analytics);
+        String added = "exchange " + Base64.getEncoder().encodeToString(drawn()) + "\n";
+        Files.writeString(mine, Files.readString(mine).replaceFirst("exchange", added + "exchange"));
+        eventually(() -> {
+            assertEquals(before, who(analytics));
+            return countOpenings() >= 2;
+        });
+    }
+
+    @Test
+    void anotherIdentityInTheFileChangesNothingUntilTheNextStart() throws Exception {
+        Path mine = identity("billing");
+        String expected = fingerprint(mine);
+        Node billing = serving(opened(root.builder("billing", "analytics")
+                .identity(mine)
+                .lease(Duration.ofSeconds(20), Duration.ofMillis(100))));
+        Node analytics = node("analytics", identity("analytics"));
+        Object before = who(analytics);
+        Files.write(mine, Files.readAllBytes(identity("other")));
+        eventually(() -> counter(billing, "key_files_refused") > 0);
+        assertEquals(before, who(analytics));
+        assertEquals(
+                expected,
+                billing.nodes().stream()
+                        .filter(node -> node.name().equals("billing"))
+                        .findFirst()
+                        .get()
+                        .identity());
+    }
+
+    private int countOpenings() {
+        try {
+            return filesOf(lane("billing", "analytics"), ".opening").size();
+        } catch (IOException gone) {
+            return 0;
+        }
     }
 
     /** Whether a node says that it takes what this key seals. */

@@ -19,7 +19,7 @@ import speed.errors.WireException;
 import speed.internal.GuardedBy;
 import speed.internal.core.AccessPolicy;
 import speed.internal.core.Log;
-import speed.internal.fs.KeyFiles;
+import speed.internal.fs.KeyFiles.IdentitySource;
 import speed.internal.fs.KnownIdentities;
 import speed.internal.wire.BoundLink.Bond;
 import speed.internal.wire.Card;
@@ -43,7 +43,7 @@ public final class PeerIdentities {
 
     private record Judged(Verdict verdict, long until) {}
 
-    private final NodeIdentity own;
+    private final IdentitySource source;
     private final String fingerprint;
     private final String root;
     private final AccessPolicy policy;
@@ -55,16 +55,26 @@ public final class PeerIdentities {
 
     /** Of the node of an identity file. KeyFileException. */
     public PeerIdentities(String root, String path, AccessPolicy policy) {
-        own = KeyFiles.readIdentity(path);
-        fingerprint = own.fingerprint();
+        source = new IdentitySource(path);
+        fingerprint = own().fingerprint();
         this.root = root;
         this.policy = policy;
         known = new KnownIdentities(path);
     }
 
-    /** The identity of this node. */
+    /** The identity of this node as it is now; another object once its keys or owners are others. */
     public NodeIdentity own() {
-        return own;
+        return source.now();
+    }
+
+    /** Takes keys and owners that changed in the file; what is wrong with it, else null. */
+    public String look() {
+        return source.look();
+    }
+
+    /** The card of this node, for its entry. */
+    public String card(String name) {
+        return Card.encode(own(), NodeId.of(name));
     }
 
     /** What names it. */
@@ -102,14 +112,14 @@ public final class PeerIdentities {
             check(name, "");
             return null;
         }
-        Bond bond = before != null && before.card().equals(card) ? before : bond(name, card);
+        Bond bond = before != null && before.card().equals(card) && before.own() == own() ? before : bond(name, card);
         check(name, bond.to().fingerprint());
         return bond;
     }
 
     private Bond bond(String name, String card) {
         try {
-            return Bond.of(own, card, NodeId.of(name));
+            return Bond.of(own(), card, NodeId.of(name));
         } catch (WireException refused) {
             throw new IdentityException("the card of '" + name + "' cannot be used: " + refused.getMessage());
         }
@@ -154,7 +164,7 @@ public final class PeerIdentities {
 
     @GuardedBy("this")
     private Verdict judgeNow(Asked asked) {
-        List<String> owners = own.owners();
+        List<String> owners = own().owners();
         KnownIdentity before = known.of(asked.name);
         Statement stated = owners.isEmpty() ? null : KnownIdentities.statement(root, asked.name, owners);
         Evidence evidence =

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.function.BiPredicate;
 import java.util.function.Predicate;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import speed.errors.SpeedException;
 import speed.internal.fs.Claiming.SweepHold;
@@ -37,7 +38,7 @@ public final class Inbox {
     private Quarantine quarantine;
     private long lateNanos;
     private boolean canSeal = true;
-    private NodeIdentity identity;
+    private Supplier<NodeIdentity> identity = () -> null;
     private BiPredicate<String, Integer> isLive = (sender, ofGeneration) -> false;
     private long listedAt = UNSETTLED;
     /** The change that was seen last, and since when (monotonic). */
@@ -65,8 +66,8 @@ public final class Inbox {
         canSeal = false;
     }
 
-    /** The identity of the node, which opens links that are bound to it; null without one. */
-    public void ownedBy(NodeIdentity own) {
+    /** The identity of the node as it is now, which opens links that are bound to it; without this there is none. */
+    public void ownedBy(Supplier<NodeIdentity> own) {
         identity = own;
     }
 

@@ -144,6 +144,39 @@ public final class KeyFiles {
         return Posix.uid() == 0 && directory.isShared() && directory.gid() == status.gid();
     }
 
+    /** The identity file of a running node: renewed exchange keys and owners are taken while it goes on. Thread-safe. */
+    public static final class IdentitySource {
+        private final String path;
+        private volatile NodeIdentity now;
+
+        /** KeyFileException if the file is not sound. */
+        public IdentitySource(String path) {
+            this.path = Path.of(path).toAbsolutePath().toString();
+            now = readIdentity(this.path);
+        }
+
+        /** Another object once its exchange keys or owners are others. */
+        public NodeIdentity now() {
+            return now;
+        }
+
+        /** Takes what is in the file now; what is wrong with it, if what was read before goes on, else null. */
+        public String look() {
+            try {
+                NodeIdentity found = readIdentity(path);
+                if (!found.fingerprint().equals(now.fingerprint())) {
+                    return path + " has another identity: start the node anew for it";
+                }
+                if (!found.isAs(now)) {
+                    now = found;
+                }
+                return null;
+            } catch (KeyFileException refused) {
+                return refused.getMessage();
+            }
+        }
+    }
+
     /** The key file of a running node: looked at again, and its keys taken, while the node goes on. Thread-safe. */
     public static final class KeySource {
         /** Between two looks that others can bring about: a stranger names as many keys as it likes. */

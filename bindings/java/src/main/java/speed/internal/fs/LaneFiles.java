@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
 import speed.errors.WireException;
 import speed.internal.fs.Posix.FileStatus;
 import speed.internal.wire.Block;
@@ -408,7 +409,7 @@ final class LaneFiles {
 
     /**
      * From whom to whom a lane leads, and under which root; the generation is the receiver's, which may be ephemeral, and
-     * so is the identity, null without one. Where the filesystem is remote, its cursors cannot be sealed.
+     * so is the identity of now, null without one. Where the filesystem is remote, its cursors cannot be sealed.
      */
     public record Link(
             String root,
@@ -418,7 +419,7 @@ final class LaneFiles {
             Keyring keyring,
             boolean isEphemeral,
             boolean canSeal,
-            NodeIdentity identity) {}
+            Supplier<NodeIdentity> identity) {}
 
     /** What was dropped from a lane or strange in it, by reason. Thread-safe. */
     public static final class LaneCounts {

@@ -10,6 +10,7 @@ import speed.internal.wire.Keyring;
 import speed.internal.wire.LinkOpener.BoundKeys;
 import speed.internal.wire.Names.OpeningId;
 import speed.internal.wire.NodeId;
+import speed.internal.wire.NodeIdentity;
 
 /** Keys of the bound links that lead into a lane, by the openings in it, and whose each is. Not thread-safe. */
 final class Openings implements BoundKeys {
@@ -23,15 +24,21 @@ final class Openings implements BoundKeys {
     }
 
     @Override
+    public NodeIdentity own() {
+        return link.identity().get();
+    }
+
+    @Override
     public byte[] key(long keyId, int generation) {
-        byte[] opening = link.identity() == null ? null : read(new OpeningId(generation, keyId));
+        NodeIdentity own = own();
+        byte[] opening = own == null ? null : read(new OpeningId(generation, keyId));
         byte[] shared = opening == null ? null : link.keyring().find(BoundLink.sharedKeyId(opening));
         if (shared == null) {
             return null;
         }
         int life = link.isEphemeral() ? link.generation() : 0;
         BoundLink bound = new BoundLink(NodeId.of(link.source()), NodeId.of(link.target()), generation, life);
-        BoundLink.Opened opened = bound.accept(link.identity(), shared, opening);
+        BoundLink.Opened opened = bound.accept(own, shared, opening);
         if (Keyring.keyId(opened.key()) != keyId) {
             throw new WireException("BAD_IDENTITY", "an opening under another name");
         }

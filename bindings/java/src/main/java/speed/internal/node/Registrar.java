@@ -20,6 +20,7 @@ import speed.internal.fs.ObserverFile;
 import speed.internal.fs.PosixException;
 import speed.internal.fs.RegistryWatch;
 import speed.internal.wire.Entry;
+import speed.internal.wire.NodeIdentity;
 
 /** The registry thread: renews the lease, watches joins and leaves, notices nodes that died (R-n). Thread-safe. */
 final class Registrar {
@@ -42,7 +43,11 @@ final class Registrar {
     private RegistryWatch watch;
     /** What was said last of the key file; null if it is sound. */
     private String refused;
-    /** The same of the observers. */
+    /** The same of the identity file. */
+    private String identityRefused;
+    /** The identity that the entry tells of; null without one. */
+    private NodeIdentity shown;
+    /** The same as of keys, of the observers. */
     private String observersRefused;
 
     /**
@@ -56,6 +61,7 @@ final class Registrar {
         this.context = context;
         this.lost = lost;
         this.tasks = tasks;
+        shown = context.peers == null ? null : context.peers.own();
         thread = new Thread(this::run, "speed-" + context.name() + "-registry");
         thread.setDaemon(true);
     }
@@ -183,6 +189,7 @@ final class Registrar {
     /** One heartbeat; false once the name is lost. A failed write is tried again until the lease ends. */
     private boolean renewed() {
         lookAtKeys();
+        guarded("looking at the identity file", this::lookAtIdentity);
         guarded("looking for observers", this::lookAtObservers);
         long restored = context.registration.claimsRestored();
         try {
@@ -204,14 +211,32 @@ final class Registrar {
 
     /** Takes keys that changed; what is wrong with their file is said once, and again after it was mended. */
     private void lookAtKeys() {
-        String wrong = context.keys.look();
+        refused = told(context.keys.look(), refused);
+    }
+
+    /** Likewise exchange keys that were renewed: others seal for what the entry says. */
+    private void lookAtIdentity() {
+        if (context.peers == null) {
+            return;
+        }
+        identityRefused = told(context.peers.look(), identityRefused);
+        NodeIdentity now = context.peers.own();
+        if (now != shown) {
+            String card = context.peers.card(context.name());
+            context.registration.update(entry -> entry.showing(card));
+            shown = now;
+        }
+    }
+
+    /** What is wrong with a file of keys now; it is said unless it was before. */
+    private String told(String wrong, String before) {
         if (wrong != null) {
             context.stats.count(Counters.KEY_FILES_REFUSED);
-            if (!wrong.equals(refused)) {
+            if (!wrong.equals(before)) {
                 LOG.warn("{} goes on with the keys that it has: {}", context.name(), wrong);
             }
         }
-        refused = wrong;
+        return wrong;
     }
 
     /** Takes observers that changed; a file that does not count names none, which is said once. */

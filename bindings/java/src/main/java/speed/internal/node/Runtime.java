@@ -49,7 +49,6 @@ import speed.internal.fs.Registration;
 import speed.internal.fs.Registry;
 import speed.internal.node.Dispatch.Parts;
 import speed.internal.node.Protocol.Reader;
-import speed.internal.wire.Card;
 import speed.internal.wire.Control;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Hosts;
@@ -88,7 +87,9 @@ public final class Runtime {
             try {
                 inbox = new Inbox(
                         options.root(), options.name(), won.generation(), registry.keyring(), options.ephemeral());
-                inbox.ownedBy(peers == null ? null : peers.own());
+                if (peers != null) {
+                    inbox.ownedBy(peers::own);
+                }
                 inbox.late(filesystem.lateSeconds());
                 if (filesystem.isRemote()) {
                     inbox.neverSeal();
@@ -210,7 +211,7 @@ public final class Runtime {
                 policy,
                 options.ephemeral(),
                 options.starting(),
-                peers == null ? "" : Card.encode(peers.own(), NodeId.of(options.name())));
+                peers == null ? "" : peers.card(options.name()));
         Registration registration = null;
         Context context = null;
         try {

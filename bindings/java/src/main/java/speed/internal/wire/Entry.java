@@ -122,6 +122,11 @@ public record Entry(
         return with(times, now);
     }
 
+    /** Returns this entry with another card. */
+    public Entry showing(String card) {
+        return new Entry(name, generation, process, times, published, language, version, features, ephemeral, card);
+    }
+
     /** Returns this entry as one that everybody finds stale. */
     public Entry expired() {
         return with(new Times(times.startupTimestamp, times.lastHeartbeat, 0, 1, 1), published.with(LEAVING));

@@ -13,6 +13,7 @@ public final class LinkOpener {
     private final BoundKeys bound;
     private final Map<Choice, Aead> derived = new Recent();
     private Keyring.Keys keys;
+    private Object own;
     private Choice lastChoice;
     private Aead lastAead;
 
@@ -51,8 +52,9 @@ public final class LinkOpener {
     }
 
     private Aead aead(Header header) {
-        if (keys != keyring.now()) { // a key that was retired is not accepted any more
+        if (keys != keyring.now() || own != bound.own()) { // a key that was retired is not accepted any more
             keys = keyring.now();
+            own = bound.own();
             derived.clear();
             lastChoice = null;
         }
@@ -74,6 +76,11 @@ public final class LinkOpener {
 
     /** What opens bound links, whose keys no shared key has the id of. */
     public interface BoundKeys {
+        /** Another object once the own secrets are others: then what was opened before is opened again. */
+        default Object own() {
+            return null;
+        }
+
         /** The key of a link; null where nothing opens it. WireException BAD_IDENTITY for what is not sound. */
         byte[] key(long keyId, int generation);
     }

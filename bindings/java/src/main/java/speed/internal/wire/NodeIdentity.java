@@ -236,6 +236,11 @@ public final class NodeIdentity {
         }
     }
 
+    /** Whether another one has the same keys and owners. */
+    public boolean isAs(NodeIdentity other) {
+        return Arrays.equals(format(), other.format());
+    }
+
     /** The text that {@link #parse} reads back. */
     public byte[] format() {
         StringBuilder text = new StringBuilder(FIRST_LINE + "\n\nseed " + spelled(seed) + "\n");

@@ -11,6 +11,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import speed.errors.AccessDeniedException;
 import speed.errors.Execution;
+import speed.errors.IdentityException;
 import speed.errors.NodeLeftException;
 import speed.errors.NodeStartingException;
 import speed.errors.UnknownNodeException;
@@ -194,13 +195,15 @@ public final class Links {
     }
 
     /**
-     * Closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target
+     * Heeds cards that were renewed, and closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target
      * is forgotten, once the cursors of that life are gone with its directory: should the name come back, another key
      * begins with it, and a sequence that begins anew.
      */
     private void closeGone() {
         for (OutgoingLink link : links.values()) {
-            if (context.registry.live(link.target) != null) {
+            Entry entry = context.registry.live(link.target);
+            if (entry != null) {
+                lookAtCard(link, entry);
                 continue;
             }
             synchronized (awake) {
@@ -210,6 +213,18 @@ public final class Links {
                 links.remove(link.target, link);
             }
             link.rest();
+        }
+    }
+
+    /** For links that only answer: nobody looks at the entry of their target before. */
+    private void lookAtCard(OutgoingLink link, Entry entry) {
+        if (context.peers == null || entry.generation() != link.generation()) {
+            return;
+        }
+        try {
+            link.bind(bond(link, link.target, entry));
+        } catch (IdentityException another) {
+            // who may not have it is refused elsewhere
         }
     }
 

@@ -1,0 +1,284 @@
+"""``speed.opentelemetry``: spans around calls, services, publishing and handlers; they join up, here and by OTLP."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import Queue
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+import speed
+import speed.opentelemetry
+from tests.system.conftest import ENGINES
+
+Make = Callable[..., speed.Node]
+pytestmark = pytest.mark.system
+PATIENCE = 60.0
+SECRET = "do-not-tell"
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+SERVICE = """
+import sys, speed, speed.opentelemetry
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+provider = TracerProvider()
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+with speed.Node("billing", root=sys.argv[1], allow=["shop"]) as node:
+    speed.opentelemetry.instrument(node, provider)
+    node.register("tax", lambda amount: amount * 2)
+    print("up", flush=True)
+    sys.stdin.read()
+provider.shutdown()
+"""
+
+
+class Spans:
+    """What a provider of this test recorded."""
+
+    def __init__(self) -> None:
+        self._memory = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self._memory))
+        self.tracer = self.provider.get_tracer("test")
+
+    def of(self, name: str, kind: SpanKind | None = None) -> ReadableSpan:
+        """The one of a name."""
+        (found,) = (one for one in self.all() if one.name == name and kind in (None, one.kind))
+        return found
+
+    def all(self) -> tuple[ReadableSpan, ...]:
+        return self._memory.get_finished_spans()
+
+
+@pytest.fixture
+def spans() -> Spans:
+    return Spans()
+
+
+def parent_of(span: ReadableSpan) -> int | None:
+    return span.parent.span_id if span.parent else None
+
+
+def id_of(span: ReadableSpan) -> int:
+    assert span.context is not None
+    return int(span.context.span_id)
+
+
+@pytest.fixture(params=ENGINES)
+def pair(node: Make, spans: Spans, request: pytest.FixtureRequest) -> tuple[speed.Node, speed.Node]:
+    """A service and who calls it, both with spans."""
+    made = node("billing", engine=request.param, allow=["shop"]), node("shop", engine=request.param)
+    for one in made:
+        speed.opentelemetry.instrument(one, spans.provider)
+    return made
+
+
+Pair = tuple[speed.Node, speed.Node]
+
+
+def test_a_call_has_a_span_at_each_end_and_what_they_do_lies_within(pair: Pair, spans: Spans) -> None:
+    billing, shop = pair
+
+    @billing.service("tax")
+    def tax(amount: int) -> int:
+        with spans.tracer.start_as_current_span("compute"):
+            return amount * 2
+
+    with spans.tracer.start_as_current_span("order"):
+        shop.call("billing", "tax", {"amount": 1}, timeout=20)
+    client, server = spans.of("billing/tax", SpanKind.CLIENT), spans.of("billing/tax", SpanKind.SERVER)
+    assert parent_of(client) == id_of(spans.of("order"))
+    assert parent_of(server) == id_of(client)
+    assert parent_of(spans.of("compute")) == id_of(server)
+    assert parent_of(spans.of("order")) is None
+    assert server.attributes == {
+        "rpc.system.name": "speed",
+        "rpc.method": "billing/tax",
+        "speed.caller": "shop",
+    }
+
+
+def test_futures_coroutines_and_async_services_join_up_too(pair: Pair, spans: Spans) -> None:
+    billing, shop = pair
+
+    async def tax(amount: int) -> int:
+        await asyncio.sleep(0)
+        with spans.tracer.start_as_current_span("compute"):
+            return amount * 2
+
+    billing.register("tax", tax)
+    with spans.tracer.start_as_current_span("submitted"):
+        shop.submit("billing", "tax", {"amount": 1}, timeout=20).result(20)
+
+    async def awaited() -> None:
+        with spans.tracer.start_as_current_span("awaited"):
+            await shop.aio.call("billing", "tax", {"amount": 1}, timeout=20)
+
+    asyncio.run(awaited())
+    for way in ("submitted", "awaited"):
+        trace_id = spans.of(way).context.trace_id
+        found = [one for one in spans.all() if one.context is not None and one.context.trace_id == trace_id]
+        assert sorted(one.kind.name for one in found) == ["CLIENT", "INTERNAL", "INTERNAL", "SERVER"]
+
+
+def test_a_service_that_calls_another_one_is_in_the_middle(node: Make, pair: Pair, spans: Spans) -> None:
+    billing, shop = pair
+    rates = node("rates", allow=["billing"])
+    speed.opentelemetry.instrument(rates, spans.provider)
+    rates.register("rate", lambda: 2)
+    billing.register("tax", lambda: billing.call("rates", "rate", timeout=20))
+    shop.call("billing", "tax", timeout=20)
+    assert parent_of(spans.of("rates/rate", SpanKind.CLIENT)) == id_of(spans.of("billing/tax", SpanKind.SERVER))
+    assert parent_of(spans.of("rates/rate", SpanKind.SERVER)) == id_of(spans.of("rates/rate", SpanKind.CLIENT))
+
+
+def test_an_error_is_told_by_its_code_and_never_by_its_text(pair: Pair, spans: Spans) -> None:
+    billing, shop = pair
+
+    @billing.service("fail")
+    def fail(word: str) -> None:
+        raise speed.ApplicationError("SOLD_OUT", word)
+
+    with pytest.raises(speed.ApplicationError):
+        shop.call("billing", "fail", {"word": SECRET}, timeout=20)
+    for kind in (SpanKind.CLIENT, SpanKind.SERVER):
+        span = spans.of("billing/fail", kind)
+        assert span.status.status_code is StatusCode.ERROR
+        assert span.attributes is not None
+        assert span.attributes["error.type"] == span.attributes["rpc.response.status_code"] == "SOLD_OUT"
+        assert SECRET not in span.to_json()
+
+
+def test_a_call_that_never_left_has_a_span_that_failed(pair: Pair, spans: Spans) -> None:
+    _, shop = pair
+    with pytest.raises(speed.UnknownNodeError):
+        shop.call("nobody", "tax", timeout=20)
+    span = spans.of("nobody/tax")
+    assert (span.kind, span.status.status_code) == (SpanKind.CLIENT, StatusCode.ERROR)
+
+
+def test_a_trace_of_a_program_without_spans_is_continued(pair: Pair, spans: Spans) -> None:
+    billing, shop = pair
+    billing.register("tax", lambda: 1)
+    with speed.trace(TRACE):
+        shop.call("billing", "tax", timeout=20)
+    client = spans.of("billing/tax", SpanKind.CLIENT)
+    assert client.context is not None
+    assert f"{client.context.trace_id:032x}" == TRACE.split("-")[1]
+    assert f"{parent_of(client):016x}" == TRACE.split("-")[2]
+
+
+def test_a_handler_has_a_span_below_that_of_the_publisher(pair: Pair, spans: Spans) -> None:
+    billing, shop = pair
+    seen: Queue[Any] = Queue()
+
+    def bill(message: speed.Message) -> None:
+        seen.put(message.payload)
+
+    billing.subscribe("orders", speed.opentelemetry.handler(bill, spans.provider))
+    shop.wait_for("billing", timeout=PATIENCE)
+    with speed.opentelemetry.publishing("orders", spans.provider):
+        shop.publish("orders", 1)
+    assert seen.get(timeout=PATIENCE) == 1
+    billing.close()
+    processed = spans.of("process orders")
+    assert processed.kind is SpanKind.CONSUMER
+    assert parent_of(processed) == id_of(spans.of("send orders", SpanKind.PRODUCER))
+    assert processed.attributes is not None
+    assert processed.attributes["messaging.destination.name"] == "orders"
+    assert processed.attributes["messaging.message.id"]
+
+
+def test_an_async_handler_stays_one(spans: Spans) -> None:
+    async def bill(message: Any) -> Any:
+        await asyncio.sleep(0)
+        return message
+
+    assert asyncio.run(speed.opentelemetry.handler(bill, spans.provider)("order")) == "order"
+    assert spans.of("process").kind is SpanKind.CONSUMER
+
+
+def test_without_an_sdk_nothing_changes(node: Make) -> None:
+    billing, shop = node("billing", allow=["shop"]), node("shop")
+    for one in (billing, shop):
+        speed.opentelemetry.instrument(one)
+    billing.register("trace", speed.current_trace)
+    assert shop.call("billing", "trace", timeout=20) is None
+    with speed.trace(TRACE):
+        assert shop.call("billing", "trace", timeout=20) == TRACE
+
+
+# By OTLP, to a collector.
+
+
+class Collector(ThreadingHTTPServer):
+    """Takes what is exported, as a collector of OpenTelemetry does."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Export)
+        self.spans: list[Any] = []
+
+
+class _Export(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        data = gzip.decompress(data) if self.headers.get("Content-Encoding") == "gzip" else data
+        for resource in ExportTraceServiceRequest.FromString(data).resource_spans:
+            for scope in resource.scope_spans:
+                self.server.spans += scope.spans
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as server:
+        serving = threading.Thread(target=server.serve_forever, name="collector")
+        serving.start()
+        yield server
+        server.shutdown()
+        serving.join()
+
+
+def test_two_processes_that_export_by_otlp_make_one_trace(node: Make, spans: Spans, collector: Collector) -> None:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    address = f"http://127.0.0.1:{collector.server_port}"
+    spans.provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(f"{address}/v1/traces")))
+    shop = node("shop")
+    speed.opentelemetry.instrument(shop, spans.provider)
+    service = subprocess.Popen(
+        [sys.executable, "-c", SERVICE, shop.root],
+        env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": address},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert service.stdout is not None
+    assert service.stdout.readline() == b"up\n"
+    shop.wait_for("billing", timeout=PATIENCE)
+    with spans.tracer.start_as_current_span("order"):
+        assert shop.call("billing", "tax", {"amount": 1}, timeout=20) == 2
+    service.communicate(timeout=PATIENCE)
+    found = {one.kind: one for one in collector.spans}
+    assert len({one.trace_id for one in collector.spans}) == 1
+    server, client = found[2], found[3]  # SPAN_KIND_SERVER and SPAN_KIND_CLIENT
+    assert (server.name, server.parent_span_id) == ("billing/tax", client.span_id)
+    spans.provider.shutdown()
