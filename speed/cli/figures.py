@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 import click
 
+from speed.cli.live import ANSWER_SECONDS
 from speed.cli.options import SECONDS, Settings, complete_node, echo, node_options, print_value
 from speed.errors import SpeedError
 from speed.observe import Finding, seconds_text
@@ -125,10 +126,11 @@ def refused_command(settings: Settings, recent: bool, interval: float) -> int:
     Ends with status 1 when anybody is refused.
     """
     with settings.node() as own:
-        before = ask_all(own, interval) if recent else None
+        timeout = max(interval, ANSWER_SECONDS)
+        before = ask_all(own, timeout) if recent else None
         if recent:
             time.sleep(interval)
-        answers = ask_all(own, interval)
+        answers = ask_all(own, timeout)
         found = refusals(answers, own.nodes(), before)
     if settings.as_json:
         print_value([one.described() for one in found], True)

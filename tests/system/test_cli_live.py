@@ -129,8 +129,8 @@ def test_stats_of_all_nodes_are_a_line_each_and_one_that_hangs_is_silent(run: Co
     make("billing", allow=["cli.*"])
     make("shop").deny("cli.*")
     with stopped_node(run):
-        shown = run("stats", "--all", "--timeout", "1").out
-        value = run("stats", "--all", "--timeout", "1", "--json").value
+        shown = run("stats", "--all").out
+        value = run("stats", "--all", "--json").value
     rows = {line.split()[0]: line.split()[1] for line in shown.splitlines() if line.strip()[:1].isalpha()}
     assert rows["hung"] == "silent"
     assert "shop" not in rows, "it denies this command"
