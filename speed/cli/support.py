@@ -20,8 +20,9 @@ from speed.cli.options import SECONDS, Settings, as_json, echo, node_options, pr
 from speed.errors import ConfigurationError, SpeedError, StorageError
 from speed.observe import bytes_text
 from speed.observe.figures import ask_all
-from speed.observe.redaction import configuration, forms_of, log_tail
+from speed.observe.redaction import configuration, forms_of, log_tail, redacted
 from speed.observe.root import examine
+from speed.observe.speedd import ask
 from speed.observe.traffic import refusals
 from speed.observe.troubles import troubles
 
@@ -79,6 +80,7 @@ def _collected(
     yield "machine.json", _tried(_machine)
     yield "doctor.json", _tried(lambda: [asdict(one) for one in examine(settings.root, settings.key)])
     yield "nodes.json", _tried(lambda: _nodes(settings))
+    yield "speedd.json", _tried(lambda: redacted(ask(settings.root, {"do": "status"}, timeout)))
     yield "dead.json", _tried(lambda: _dead_letters(settings))
     yield from _of_nodes(settings, timeout)
     if config is not None:

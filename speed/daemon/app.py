@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from speed import Node
 from speed.bridges.running import Bridging, Events
-from speed.core.access import granted
+from speed.core.access import may_look
 from speed.daemon.child import Forwarded, Groups, LogFile, Surroundings, open_log
 from speed.daemon.config import Config, LogSettings
 from speed.daemon.control import Died, Health, ServiceNotifier, Trouble, checked_count, checked_name, opened_control
@@ -229,7 +229,7 @@ class Daemon:
         with suppress(StorageError, OSError):  # the sweep tells of it
             for name, limit in self._supervisor.pinged().items():
                 entry = self._registry.live(name)
-                if entry is not None and granted(entry, self._node.name):
+                if entry is not None and may_look(entry, self._node.name):
                     wanted[name] = limit
         self._supervisor.judge(self._pulse.look(wanted))
 

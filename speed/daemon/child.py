@@ -23,7 +23,6 @@ from speed.daemon.config import Config, LogSettings, ProcessSettings
 from speed.daemon.guardian import MARK, signal_group, signal_marked
 from speed.daemon.host import MAX_LINE_CHARACTERS, LineSplitter, Record, RecordJoiner
 from speed.fs.open import make_directories, open_log_file, unlink_quietly, write_all
-from speed.wire.names import matches
 from speed.wire.text import harmless_json
 
 # The process groups of speedd's processes, told to a guardian that ends them if speedd itself is killed.
@@ -121,7 +120,7 @@ class Surroundings:
             "SPEED_ROOT": self.root,
             "SPEED_KEY": self.key,
             "SPEED_NODE": settings.name,
-            "SPEED_ALLOW": ",".join(self.allowed(settings)),
+            "SPEED_ALLOW": ",".join(settings.allow),
             "SPEED_FABRICS": ",".join(settings.fabrics),
             "SPEED_WORKERS": str(settings.workers),
             "SPEED_LEASE_SECONDS": f"{self.config.node.lease_seconds:g}",
@@ -134,19 +133,13 @@ class Surroundings:
         base = {name: value for name, value in os.environ.items() if name not in manager}
         return base | own | settings.env
 
-    def allowed(self, settings: ProcessSettings) -> tuple[str, ...]:
-        """Whom its node allows: those of the settings, and speedd where it pings the process."""
-        own = self.config.node.name
-        is_needed = settings.ping_timeout_seconds and not any(matches(one, own) for one in settings.allow)
-        return (*settings.allow, own) if is_needed else settings.allow
-
     def host_orders(self, settings: ProcessSettings, ready_fd: int) -> dict[str, Any]:
         """First line for ``speed.daemon.host``."""
         node = self.config.node
         return {
             "name": settings.name,
             "entry": settings.entry,
-            "allow": list(self.allowed(settings)),
+            "allow": list(settings.allow),
             "python_path": [str(path) for path in self.config.python_path],
             "ready_fd": ready_fd,
             "encryption": None if self.config.encryption is None else self.config.encryption.as_table(),
@@ -201,7 +194,6 @@ class Child:
     def __init__(self, settings: ProcessSettings, around: Surroundings) -> None:
         """Start it. Raises OSError when not even Python can be started."""
         self.settings = settings
-        self._around = around
         self.mark = os.urandom(16).hex()
         """In the environment of all that this start of the process starts in turn, in sessions of their own too."""
         self._strays: set[int] = set()
@@ -320,11 +312,11 @@ class Child:
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
 
-    def grant(self, settings: ProcessSettings) -> bool:
+    def grant(self, allow: tuple[str, ...]) -> bool:
         """Tell a hosted node its new grants; False for a command, which must be started again."""
         if self.settings.entry is None:
             return False
-        return self._order({"allow": list(self._around.allowed(settings))})
+        return self._order({"allow": list(allow)})
 
     def _order(self, order: dict[str, Any]) -> bool:
         """Write a line to the host; False when it has not read the earlier ones."""

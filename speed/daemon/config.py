@@ -220,7 +220,7 @@ class ProcessSettings:
     """How long the process may take to end after SIGTERM before it is killed."""
     ping_timeout_seconds: float = 15.0
     """How long the process may not answer pings, or be stopped by a signal, though its lease is held; then it is ended
-    and started again. speedd's node is added to ``allow`` for that. 0: it is not pinged."""
+    and started again. speedd pings it as an observer of the root. 0: it is not pinged."""
 
     def instances(self) -> tuple[ProcessSettings, ...]:
         """What runs: itself, or as many as it counts."""

@@ -350,7 +350,7 @@ class Supervised:
             self._change_grants(settings)
 
     def _change_grants(self, settings: ProcessSettings) -> None:
-        is_applied = self.child.grant(settings) if self.child else False
+        is_applied = self.child.grant(settings.allow) if self.child else False
         self._log.info("grants_changed", allow=list(settings.allow), restart=not is_applied)
         if self.child and not is_applied:
             self.start_again()  # a command learns its grants when it starts

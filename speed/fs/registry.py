@@ -31,6 +31,8 @@ from speed.wire.seal import Keyring, Keys
 _RACY_NS = 20_000_000
 """A file read so soon after its mtime may have changed again under the same mtime (coarse clocks)."""
 TORN_READS = 3
+_OWN_FILES = frozenset((names.CLAIMS, names.STATEMENTS, names.OBSERVERS))
+"""What lies beside the entries, and is none."""
 _NO_ENTRY = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM)
 """No file is there, or a link, socket or other user's; any other failure tells nothing about the entry (R-20)."""
 
@@ -275,7 +277,7 @@ class Registry:
             name = names.parse_entry_file(filename)
             if name is not None and self.read(name) is None:
                 rows[filename] = self._problem(name)
-            elif name is None and filename != names.CLAIMS and not filename.startswith(names.TEMPORARY_PREFIX):
+            elif name is None and filename not in _OWN_FILES and not filename.startswith(names.TEMPORARY_PREFIX):
                 rows[filename] = "is no entry of a node"
         return rows
 

@@ -101,7 +101,7 @@ def is_fingerprint(text: str) -> bool:
 
 def names_identity(pattern: object) -> bool:
     """Whether a grant is of one identity, ``name@fingerprint`` (I-8)."""
-    return isinstance(pattern, str) and is_fingerprint(pattern.rpartition("@")[2])
+    return isinstance(pattern, str) and "@" in pattern and is_fingerprint(pattern.rpartition("@")[2])
 
 
 def is_family(target: object) -> bool:

@@ -100,6 +100,7 @@ def test_a_bundle_tells_of_nodes_troubles_counters_and_dead_letters(
     assert {one["check"] for one in json.loads(found["doctor.json"])} >= {"key", "space", "nodes"}
     assert json.loads(found["machine.json"])["speed"] == speed.__version__
     assert json.loads(found["topics.json"])["error"] == "UNKNOWN_NODE", "no speedd is here, and that is said"
+    assert "no speedd serves the root" in json.loads(found["speedd.json"])["message"]
 
 
 def test_no_key_no_payload_no_password_and_no_output_is_in_a_bundle(

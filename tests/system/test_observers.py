@@ -11,9 +11,11 @@ import pytest
 
 import speed
 from speed.errors import AccessDeniedError
-from speed.fs.keyfile import load_key_file
+from speed.fs.keyfile import load_key_file, write_identity
 from speed.fs.registry import Registry
 from speed.fs.root import prepare_root
+from speed.wire.identities import NodeIdentity
+from tests.system.commands import Command
 
 pytestmark = pytest.mark.system
 
@@ -150,3 +152,54 @@ def test_an_observer_may_look_at_a_node_that_is_starting(
     slow = node("slow", engine=pricing.engine, starting=True)
     assert looker.stats("slow")["name"] == "slow"
     slow.ready()
+
+
+def test_doctor_knows_the_file_and_says_why_one_does_not_count(run: Command) -> None:
+    def found(check: str) -> list[dict[str, Any]]:
+        return [one for one in run("root", "doctor", "--json").value["findings"] if one["check"] == check]
+
+    assert found("observers")[0]["state"] == "ok"
+    assert not [one for one in found("registry") if ".observers" in one["found"]]
+    (run.root / "speed_registry" / ".observers").chmod(0o666)
+    (finding,) = found("observers")
+    assert finding["state"] == "warning"
+    assert "others can write to it" in finding["found"]
+    assert finding["todo"]
+
+
+@pytest.fixture
+def identified(root: str, node: Make, tmp_path: Path) -> Callable[..., speed.Node]:
+    """Makes nodes with an identity of their own."""
+
+    def make(name: str, **options: Any) -> speed.Node:
+        path = tmp_path / f"{name}.identity"
+        write_identity(str(path), NodeIdentity.new())
+        return node(name, identity=path, **options)
+
+    return make
+
+
+@pytest.mark.parametrize("seer", ["python", "native"])
+@pytest.mark.parametrize("seen", ["python", "native"])
+def test_an_observer_with_an_identity_looks_by_a_link_of_its_own(
+    root: str, identified: Callable[..., speed.Node], seer: str, seen: str
+) -> None:
+    write_observers(root, "cli.*\n")
+    identified("pricing", engine=seen)
+    looker = identified("cli.1", engine=seer)
+    assert looker.stats("pricing")["name"] == "pricing"
+    with pytest.raises(AccessDeniedError):
+        looker.info("pricing")
+
+
+@pytest.mark.parametrize("seen", ["python", "native"])
+def test_a_grant_of_an_identity_decides_alone_for_its_name(
+    root: str, node: Make, identified: Callable[..., speed.Node], seen: str
+) -> None:
+    write_observers(root, "cli.*\n")
+    pricing = identified("pricing", engine=seen)
+    other = node("cli.2")
+    assert other.stats("pricing")["name"] == "pricing"
+    pricing.allow("cli.2@" + "0" * 40)
+    with pytest.raises(AccessDeniedError):
+        other.stats("pricing")

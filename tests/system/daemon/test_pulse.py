@@ -14,7 +14,7 @@ import pytest
 
 import speed
 from speed.observe.speedd import ask
-from tests.system.daemon.speedds import HEAD, ONE, PATIENCE, Speedd
+from tests.system.daemon.speedds import HEAD, ONE, PATIENCE, Speedd, wait_gone
 
 pytestmark = pytest.mark.system
 
@@ -76,10 +76,11 @@ def test_a_process_whose_node_does_not_answer_is_ended_with_all_that_it_started(
     speedd.until("process_ready", process="one")
     client.wait_for("one", timeout=PATIENCE)
     first = client.call("one", "pid")
+    left = os.pidfd_open(first)
     os.kill(first, signal.SIGSTOP)
     assert "does not answer" in speedd.until("process_hangs", process="one")["reason"]
     speedd.until("process_ended", process="one")
-    assert not Path(f"/proc/{first}").exists()
+    wait_gone(left, PATIENCE)
     speedd.until("process_ready", process="one")
 
 

@@ -188,6 +188,13 @@ def test_only_one_node_has_an_identity(pattern: str):
         AccessPolicy([pattern])
 
 
+def test_a_name_may_look_like_a_fingerprint():
+    """I-8: only what stands behind an @ is one."""
+    policy = AccessPolicy(["ab" * 20])
+    assert policy.allowed() == ("ab" * 20,)
+    assert policy.allows("ab" * 20)
+
+
 @pytest.mark.parametrize("case", OBSERVERS["texts"], ids=case_name)
 def test_the_owner_of_a_root_names_observers_in_a_text(case: dict[str, Any]):
     """A-7."""

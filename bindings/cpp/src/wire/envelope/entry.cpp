@@ -68,8 +68,8 @@ void take(const Json& value, const char* key, std::vector<std::string>& to) {
 }
 
 bool may_be_absent(std::string_view key) {
-  constexpr std::array<std::string_view, 7> optional{"features", "ephemeral", "deny",
-                                                     "shared",   "identity",  "identities", "observers"};
+  constexpr std::array<std::string_view, 7> optional{"features", "ephemeral",  "deny",     "shared",
+                                                     "identity", "identities", "observers"};
   return std::ranges::find(optional, key) != optional.end();
 }
 
@@ -118,7 +118,9 @@ bool grants(const Entry& entry, std::string_view name, std::string_view fingerpr
 
 bool observed_by(const Entry& entry, std::string_view name) {
   const auto covers = [&](const std::string& one) { return matches(one, name); };
-  return std::ranges::any_of(entry.observers, covers) && std::ranges::none_of(entry.deny, covers);
+  const auto is_of_it = [&](const std::string& one) { return std::string_view(one).substr(0, one.rfind('@')) == name; };
+  return std::ranges::any_of(entry.observers, covers) && std::ranges::none_of(entry.deny, covers) &&
+         std::ranges::none_of(entry.identities, is_of_it);
 }
 
 bool has_feature(const Entry& entry, std::string_view feature) {

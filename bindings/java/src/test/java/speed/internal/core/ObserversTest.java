@@ -60,6 +60,14 @@ class ObserversTest {
     }
 
     @Test
+    void aNameMayLookLikeAFingerprint() {
+        String name = "ab".repeat(20);
+        AccessPolicy policy = new AccessPolicy(name);
+        assertEquals(List.of(name), policy.allowed());
+        assertTrue(policy.allows(name));
+    }
+
+    @Test
     void observersStayWhenGrantsChange() {
         AccessPolicy policy = new AccessPolicy();
         policy.observe(List.of("cli.*"));
