@@ -16,6 +16,7 @@ VIEWS = {
     "overview": "Overview",
     "nodes/billing": "billing",
     "services": "Services",
+    "services/billing/tax": "billing tax",
     "topics": "Topics",
     "topics/orders": "orders",
     "bridges": "Bridges",

@@ -28,6 +28,10 @@ def program() -> str:
     return found
 
 
+LEAVING = ("context", "navigated or closed")
+"""In what the browser says of a script that has no page to run in."""
+
+
 class LeavingPageError(Exception):
     """The tab is between two pages: no script can run."""
 
@@ -73,7 +77,7 @@ class Browser:
         self._socket.send(json.dumps({"id": number, "method": method, "params": parameters, **of_tab}))
         while (told := json.loads(self._socket.recv(PATIENCE))).get("id") != number:
             pass
-        if "default execution context" in told.get("error", {}).get("message", ""):
+        if any(one in told.get("error", {}).get("message", "") for one in LEAVING):
             raise LeavingPageError
         assert "error" not in told, told
         return told["result"]

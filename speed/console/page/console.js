@@ -96,16 +96,20 @@ function table(name, columns, rows, grouped = null) {
   const line = (row) => h("tr", {}, columns.map((one, place) => place
     ? h("td", { class: one.kind }, one.cell(row))
     : h("th", { scope: "row", class: one.kind }, one.cell(row))));
-  const groups = grouped ? groupBy(rows, grouped) : new Map([["", rows]]);
+  const groups = grouped ? families(rows, grouped) : new Map([["", rows]]);
   const bodies = [...groups].map(([group, members]) => h("tbody", {},
     group ? h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: columns.length }, group, h("small", {}, ` ${members.length}`))) : null,
     members.map(line)));
   return h("table", {}, h("caption", { class: "hidden" }, name), head, bodies);
 }
-// Rows that share a key; those that are alone with theirs come first, without one.
 function groupBy(rows, key) {
   const groups = new Map();
   for (const row of rows) groups.set(key(row), [...groups.get(key(row)) ?? [], row]);
+  return groups;
+}
+// Rows that share a key; those that are alone with theirs come first, without one.
+function families(rows, key) {
+  const groups = groupBy(rows, key);
   const alone = [...groups].filter(([group, members]) => !group || members.length < 2);
   const first = rows.filter((row) => alone.some(([group]) => group === key(row)));
   return new Map([["", first], ...[...groups].filter((one) => !alone.some(([group]) => group === one[0]))]);
@@ -226,7 +230,8 @@ function heat(row, minutes) {
   return svg("svg", { viewBox: "0 0 240 20", preserveAspectRatio: "none", role: "img", class: "heat",
     "aria-label": `${known.length} minutes with calls; slowest at ${clock(when)}: 99 % within ${seconds(worst)}` }, bars);
 }
-async function services() {
+async function services(name, service) {
+  if (service !== undefined) return week(name, service);
   const found = await ask("services");
   const { minutes } = found, last = minutes[minutes.length - 1];
   const worst = (row) => Math.max(...row.p99.filter((time) => time !== null));
@@ -238,11 +243,31 @@ async function services() {
         svg("svg", { viewBox: "0 0 8 20", class: "key", "aria-hidden": "true" },
           svg("rect", { class: `heat${place}`, x: 0, y: 16 - 4 * place, width: 8, height: 4 + 4 * place })), ` ${name} `))),
       found.heat.length ? table("Times of the last hour", [
-        column("Service", (row) => [row.node, " ", row.service]),
+        column("Service", (row) => link(at("services", row.node, row.service), `${row.node} ${row.service}`)),
         column(`${clock(minutes[0]).slice(0, 5)} to ${clock(last).slice(0, 5)}`, (row) => heat(row, minutes), "chart"),
         figure("Slowest", (row) => seconds(worst(row))),
         figure("Calls", (row) => number(Math.round(row.calls)), "wide"),
       ], found.heat) : nothing("No call was seen yet.")),
+  ];
+}
+
+async function week(name, service) {
+  const found = await ask(`history?${new URLSearchParams({ node: name, service })}`);
+  const days = [...groupBy(found.points, (point) => moment(point.at).slice(0, 10))];
+  const sum = (points, key) => points.reduce((total, point) => total + point[key], 0);
+  const worst = (points, key) => Math.max(...points.map((point) => point[key] ?? 0));
+  return [
+    h("p", { class: "path" }, link("services", "Services"), " / "),
+    h("h1", {}, `${name} ${service}`),
+    section("The last week", !found.kept ? nothing("speedd keeps a week where `history` of [console] names a file.")
+      : days.length ? table("The last week", [
+        column("Day", ([, points]) => moment(points[0].at).slice(0, 10)),
+        figure("Calls", ([, points]) => number(Math.round(sum(points, "calls")))),
+        figure("Errors", ([, points]) => percent(sum(points, "errors") / sum(points, "calls"))),
+        figure("Half within, at worst", ([, points]) => seconds(worst(points, "p50")), "wide"),
+        figure("99 % within, at worst", ([, points]) => seconds(worst(points, "p99"))),
+      ], days) : nothing("No quarter of an hour is over yet.")),
+    h("p", {}, link(at("nodes", name), `The node ${name}`)),
   ];
 }
 
