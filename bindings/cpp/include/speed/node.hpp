@@ -153,6 +153,8 @@ struct NodeInfo {
   std::vector<std::string> features;
   bool ephemeral = false;  // its name will not come back
   std::vector<std::string> shared = {};  // subscriptions whose events go to one node of its family each
+  std::string identity = {};  // its card, in Base64; empty without an identity
+  std::vector<std::string> identities = {};  // grants that are of one identity, `name@fingerprint`
 };
 
 // A participant. It is there until it is closed or destroyed.

@@ -33,8 +33,8 @@ wire::Card card_in(const std::string& text, const std::string& name) {
   Bytes data(max_card_bytes);
   std::size_t size = 0;
   const char* end = nullptr;
-  const int failed = sodium_base642bin(wire::raw(std::span<std::byte>(data)), data.size(), text.data(), text.size(), nullptr,
-                                       &size, &end, sodium_base64_VARIANT_ORIGINAL);
+  const int failed = sodium_base642bin(wire::raw(std::span<std::byte>(data)), data.size(), text.data(), text.size(),
+                                       nullptr, &size, &end, sodium_base64_VARIANT_ORIGINAL);
   if (failed != 0 || end != text.data() + text.size()) throw WireError("BAD_IDENTITY", "no card of a node");
   return wire::read_card(ByteView(data).first(size), wire::node_id(name));
 }

@@ -38,7 +38,9 @@ NodeInfo info_of(const wire::Entry& entry) {
           entry.version,
           entry.features,
           entry.ephemeral,
-          entry.shared};
+          entry.shared,
+          entry.identity,
+          entry.identities};
 }
 
 Registrar::Registrar(Context& context, Workers& workers, Duration heartbeat)

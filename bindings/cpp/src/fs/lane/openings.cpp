@@ -40,8 +40,8 @@ void Openings::remember(const wire::KeyId& id, std::string fingerprint) {
 // What is in use is never the oldest.
 std::string Openings::fingerprint(const wire::KeyId& id) {
   if (!fingerprints_.empty() && fingerprints_.back().first == id) return fingerprints_.back().second;
-  const auto found = std::find_if(fingerprints_.begin(), fingerprints_.end(),
-                                  [&](const auto& one) { return one.first == id; });
+  const auto found =
+      std::find_if(fingerprints_.begin(), fingerprints_.end(), [&](const auto& one) { return one.first == id; });
   if (found == fingerprints_.end()) return {};
   std::rotate(found, found + 1, fingerprints_.end());
   return fingerprints_.back().second;

@@ -16,8 +16,8 @@ class BoundLaneTest : public testing::Test {
   std::string send(const std::vector<std::string>& texts, std::uint32_t generation = 1) {
     const auto own = std::make_shared<const wire::NodeIdentity>(read_identity(lane_.root.identity("analytics")));
     const wire::NodeIdentity to = read_identity(lane_.root.identity("billing"));
-    const auto bond = std::make_shared<const wire::Bond>(
-        wire::Bond{own, {to.signing(), to.exchange(), to.renewed().front()}, {}});
+    const auto bond =
+        std::make_shared<const wire::Bond>(wire::Bond{own, {to.signing(), to.exchange(), to.renewed().front()}, {}});
     wire::LinkSealer sealer(lane_.ring, wire::node_id("analytics"), wire::node_id("billing"), generation);
     sealer.seal_for(0, bond);
     LaneWriter writer(lane_.root.path, "analytics", "billing", generation, lane_.lane_keys(), {});
