@@ -255,10 +255,10 @@ def identity_show(settings: Settings, file: str) -> None:
 @click.option("--keep", type=click.IntRange(0, 3), default=1, show_default=True, help="Older exchange keys to keep.")
 @common_options
 def identity_renew(settings: Settings, file: str, keep: int) -> None:
-    """Give an identity a new exchange key; its fingerprint stays. The node takes it at its next start.
+    """Give an identity a new exchange key; its fingerprint stays. The node takes it with its next heartbeat.
 
     What was sealed for a key that is dropped opens no more: not for a thief of this file, and not for its node. So
-    renew first, and drop the old key with `--keep 0` once the node was restarted and has read all its lanes.
+    renew first, and drop the old key with `--keep 0` once the entry of the node says so and it has read all its lanes.
     """
     from speed.fs.keyfile import change_identity
 

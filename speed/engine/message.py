@@ -50,9 +50,21 @@ class Message:
         timestamp_ms: when it was sent, by the sender's clock, in Unix milliseconds.
         redelivered: whether an earlier process of this name may already have handled it.
         deliveries: how often it was begun, this time included.
+        sender_identity: the fingerprint that the sender proved; empty where either node has no identity, and of what
+            was a dead letter.
     """
 
-    __slots__ = ("_after", "_finish", "_view", "deliveries", "redelivered", "sequence", "source", "timestamp_ms")
+    __slots__ = (
+        "_after",
+        "_finish",
+        "_view",
+        "deliveries",
+        "redelivered",
+        "sender_identity",
+        "sequence",
+        "source",
+        "timestamp_ms",
+    )
 
     def __init__(
         self,
@@ -64,6 +76,7 @@ class Message:
         redelivered: bool,
         finish: Callable[[], None],
         deliveries: int = 1,
+        sender_identity: str = "",
     ) -> None:
         self._view = view
         self._finish: Callable[[], None] | None = finish
@@ -73,6 +86,7 @@ class Message:
         self.timestamp_ms = timestamp_ms
         self.redelivered = redelivered
         self.deliveries = deliveries
+        self.sender_identity = sender_identity
 
     @property
     def payload(self) -> Any:
@@ -111,6 +125,7 @@ class Message:
             redelivered=self.redelivered,
             finish=self.done,
             deliveries=self.deliveries,
+            sender_identity=self.sender_identity,
         )
 
     @property

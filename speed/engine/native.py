@@ -115,6 +115,7 @@ def received_message(
     deliveries: int,
     has_publisher_only: bool,
     is_large: bool,
+    sender_identity: str,
 ) -> Message:
     """The message in ``received``; finishing it finishes that of the core."""
     return Message(
@@ -125,6 +126,7 @@ def received_message(
         redelivered=redelivered,
         deliveries=deliveries,
         finish=received.done,
+        sender_identity=sender_identity,
     )
 
 

@@ -114,6 +114,7 @@ def _made(message: Message, value: Any, finish: Callable[[], None]) -> TypedMess
         redelivered=message.redelivered,
         finish=finish,
         deliveries=message.deliveries,
+        sender_identity=message.sender_identity,
     )
     made._value = value
     return made

@@ -24,7 +24,7 @@ from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.entry import key_ids_in
 from speed.wire.envelope import EnvelopeType, parse_header
-from speed.wire.identities import REVOKED, VOUCHED, NodeIdentity, Statement, make_statement
+from speed.wire.identities import REVOKED, VOUCHED, NodeIdentity, Statement, fingerprint_in, make_statement
 from speed.wire.seal import LinkOpener, LinkSealer
 from tests.system.commands import Command
 from tests.system.conftest import ENGINES, Child
@@ -121,6 +121,30 @@ def test_a_service_is_told_which_identity_called(node: Nodes, with_identity: Nod
     for kind in ENGINES:
         with node("plain", engine=kind) as plain:
             assert plain.call("billing", "who", {}) == ["plain", "", 0]
+
+
+def test_a_handler_is_told_which_identity_sent_a_message(node: Nodes, with_identity: Nodes, tmp_path: Path) -> None:
+    billing = with_identity("billing", allow=["analytics", "plain"])
+    seen: list[tuple[str, str, str]] = []
+    billing.on_message(lambda one: seen.append((one.source, one.sender_identity, str(one.payload)[:5])))
+    analytics = with_identity("analytics")
+    mine = fingerprint(str(tmp_path / "analytics.identity"))
+    analytics.send("billing", "small", ack=True)
+    analytics.send("billing", "large" + "x" * (20 << 20), ack=True, timeout=60)
+    with node("plain") as plain:
+        plain.send("billing", "plain", ack=True)
+    assert seen == [("analytics", mine, "small"), ("analytics", mine, "large"), ("plain", "", "plain")]
+
+
+def test_a_node_is_listed_with_its_card_and_the_identities_that_it_lets_in(
+    with_identity: Nodes, identities: Callable[..., str]
+) -> None:
+    mine = identities("billing")
+    grant = f"analytics@{'ab' * 20}"
+    billing = with_identity("billing", mine, allow=[grant])
+    (entry,) = billing.nodes()
+    assert fingerprint_in(entry) == fingerprint(mine)
+    assert entry.identities == (grant,)
 
 
 def test_a_grant_of_an_identity_is_for_no_other(

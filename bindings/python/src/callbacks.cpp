@@ -195,7 +195,7 @@ void log_to(nb::handle write) {
 nb::object to_tuple(const Message& message) {
   return nb::make_tuple(message, bytes_of(held_bytes(message)), message.source(), message.sequence(),
                         message.timestamp_ms(), message.redelivered(), message.deliveries(),
-                        has_only_publisher(message), is_large(message));
+                        has_only_publisher(message), is_large(message), message.sender_identity());
 }
 
 nb::object to_object(const NodeInfo& info) {
@@ -215,6 +215,8 @@ nb::object to_object(const NodeInfo& info) {
   entry["status"] = info.status;
   entry["fabrics"] = texts(info.fabrics);
   entry["allow"] = texts(info.allow);
+  entry["identity"] = info.identity;
+  entry["identities"] = texts(info.identities);
   entry["deny"] = texts(info.deny);
   entry["shared"] = texts(info.shared);
   entry["observers"] = texts(info.observers);

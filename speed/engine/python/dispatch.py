@@ -297,6 +297,7 @@ class Dispatch:
             sequence=received.header.sequence,
             timestamp_ms=received.header.timestamp_ms,
             redelivered=received.redelivered,
+            sender_identity=lane.fingerprint(received.header.key_id),
             finish=partial(lane.finish, (received.token,)),  # before the next is begun: one redelivery a crash (L-15)
         )
 

@@ -34,6 +34,8 @@ class SPEED_EXPORT Message {
   // the handler returned, or the next `receive`; then reading throws SegmentStoreError. The two above hold all of it.
   const segment::Source* large() const;
   const std::string& source() const;  // the authenticated sender
+  // The fingerprint that the sender proved; empty where either node has no identity, and of what was a dead letter.
+  const std::string& sender_identity() const;
   std::uint64_t sequence() const;
   std::int64_t timestamp_ms() const;  // Unix time of the sender
   ByteView bytes() const;  // the whole message exactly as received

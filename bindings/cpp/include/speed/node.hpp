@@ -157,6 +157,8 @@ struct NodeInfo {
   bool ephemeral = false;  // its name will not come back
   std::vector<std::string> shared = {};  // subscriptions whose events go to one node of its family each
   std::vector<std::string> observers = {};  // who may ask for figures without a grant
+  std::string identity = {};  // its card, in Base64; empty without an identity
+  std::vector<std::string> identities = {};  // grants that are of one identity, `name@fingerprint`
 };
 
 // A participant. It is there until it is closed or destroyed.

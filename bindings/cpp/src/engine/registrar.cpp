@@ -40,7 +40,9 @@ NodeInfo info_of(const wire::Entry& entry) {
           entry.features,
           entry.ephemeral,
           entry.shared,
-          entry.observers};
+          entry.observers,
+          entry.identity,
+          entry.identities};
 }
 
 Registrar::Registrar(Context& context, Workers& workers, Duration heartbeat)

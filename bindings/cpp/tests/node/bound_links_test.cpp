@@ -59,6 +59,19 @@ TEST_F(BoundLinksTest, a_service_is_told_which_identity_called_i_5) {
   EXPECT_EQ(plain.call("server", "who"), who("plain", ""));
 }
 
+TEST_F(BoundLinksTest, a_handler_is_told_which_identity_sent_a_message_i_5) {
+  Node server("server", root_.with_identity("server", {"client", "plain"}));
+  Node client("client", root_.with_identity("client"));
+  Node plain("plain", root_.options());
+  const auto sender_of = [&](Node& node) {
+    node.send("server", 1);
+    const std::optional<Message> message = server.receive(Seconds(20));
+    return message ? message->source() + " " + message->sender_identity() : std::string();
+  };
+  EXPECT_EQ(sender_of(client), "client " + fingerprint("client"));
+  EXPECT_EQ(sender_of(plain), "plain ");
+}
+
 TEST_F(BoundLinksTest, a_grant_of_an_identity_is_for_no_other_i_8) {
   const std::string grant = "client@" + fingerprint("client");
   Node server("server", root_.with_identity("server", {grant}));

@@ -34,6 +34,7 @@ const segment::Source* Message::large() const {
 }
 
 const std::string& Message::source() const { return state_->source(); }
+const std::string& Message::sender_identity() const { return state_->sender_identity; }
 std::uint64_t Message::sequence() const { return state_->sequence; }
 std::int64_t Message::timestamp_ms() const { return state_->timestamp_ms; }
 ByteView Message::bytes() const {

@@ -38,7 +38,8 @@ struct SPEED_LOCAL Message::State {
   const bool is_event;
   const bool redelivered;
   const TimePoint arrived = fs::monotonic_now();
-  message::Opened opened = {};  // set before it is handed out
+  std::string sender_identity = {};  // set before it is handed out
+  message::Opened opened = {};       // likewise
   unsigned deliveries = 1;  // how often it was begun, this time included
   std::atomic<bool>
       wants_answer;  // its sender asked for an acknowledgement and has none yet; whoever clears it answers

@@ -122,6 +122,7 @@ void Dispatch::unauthorised(const LanePtr& lane, const fs::Received& received) {
 
 void Dispatch::message(const LanePtr& lane, const fs::Received& received) {
   auto arrival = std::make_shared<Message::State>(received, lane);
+  if (to_.context.peers != nullptr) arrival->sender_identity = lane->fingerprint(received.header.key_id);
   if (is_alive(*arrival)) to_.delivery.arrive(std::move(arrival));
 }
 
@@ -130,6 +131,7 @@ Arrival Dispatch::made(const LanePtr& lane, const fs::Received& received, const 
   auto arrival = large == nullptr ? std::make_shared<Message::State>(received, lane)
                                   : std::make_shared<Message::State>(large->take_head(), large, lane, received.header,
                                                                      received.redelivered);
+  if (to_.context.peers != nullptr) arrival->sender_identity = lane->fingerprint(received.header.key_id);
   return is_alive(*arrival) ? arrival : nullptr;
 }
 
