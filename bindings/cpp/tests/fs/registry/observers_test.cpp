@@ -16,7 +16,7 @@
 namespace speed::fs {
 namespace {
 
-constexpr uid_t somebody = 54321;
+constexpr uid_t stranger = 54321;
 
 class ObserversTest : public testing::Test {
  protected:
@@ -79,7 +79,7 @@ TEST_F(ObserversTest, what_others_can_write_names_nobody_a_7) {
 TEST_F(ObserversTest, a_file_of_another_user_names_nobody_a_7) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can make the files of somebody else";
   write();
-  ASSERT_EQ(chown(path_.c_str(), somebody, somebody), 0);
+  ASSERT_EQ(chown(path_.c_str(), stranger, stranger), 0);
   EXPECT_NE(refusal().find("it belongs to another user"), std::string::npos);
 }
 
