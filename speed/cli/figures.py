@@ -8,7 +8,6 @@ from dataclasses import asdict
 
 import click
 
-from speed.cli.live import ANSWER_SECONDS
 from speed.cli.options import SECONDS, Settings, complete_node, echo, node_options, print_value
 from speed.errors import SpeedError
 from speed.observe import Finding, seconds_text
@@ -119,14 +118,14 @@ def _add_troubles_of_nodes(settings: Settings, interval: float, findings: list[F
 @click.command("refused")
 @click.option("--recent", is_flag=True, help="Only what goes on now: count for one interval.")
 @click.option("--interval", type=SECONDS, default=2.0, show_default=True, help="Seconds between two looks.")
+@click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds that a node may take.")
 @node_options
-def refused_command(settings: Settings, recent: bool, interval: float) -> int:
+def refused_command(settings: Settings, recent: bool, interval: float, timeout: float) -> int:
     """Show who is refused where, and what to do: what nodes that it may look at count, at both ends.
 
     Ends with status 1 when anybody is refused.
     """
     with settings.node() as own:
-        timeout = max(interval, ANSWER_SECONDS)
         before = ask_all(own, timeout) if recent else None
         if recent:
             time.sleep(interval)
