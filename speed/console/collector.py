@@ -1,24 +1,237 @@
-"""Asks all nodes now and then, on one thread, whoever looks: every two seconds while somebody does."""
+"""Asks all nodes now and then, whoever looks: every two seconds while somebody does; and remembers what services did.
+
+An hour is in memory, minute by minute, and a week in a file, by quarters of an hour.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
-from speed.console.history import History
 from speed.core.log import logger
-from speed.errors import SpeedError
+from speed.core.scheduler import TIMES
+from speed.errors import ConfigurationError, SpeedError
 from speed.observe import Finding
-from speed.observe.figures import Answers, ServiceLoad, ask_all, loads
+from speed.observe.figures import Answers, ServiceLoad, ask_all, loads, quantile
 from speed.observe.troubles import work_troubles
 
 if TYPE_CHECKING:
     from speed import Node
     from speed.wire.entry import Entry
+
+log = logger("speed.console")
+
+# The history.
+
+MINUTE: Final = 60
+MINUTES: Final = 60
+QUARTER_SECONDS: Final = 900
+WEEK_SECONDS: Final = 7 * 86_400
+MAX_SERIES: Final = 1_000
+"""Services whose history is kept; the ones that came first."""
+MAX_FILE_BYTES: Final = 8 << 20
+"""Of each of the two files: the one that is written, and the one before it."""
+MAX_LINE_BYTES: Final = 4_096
+
+
+class Point(NamedTuple):
+    """What a service did in one span that begins at ``at`` (Unix seconds); times in seconds."""
+
+    at: int
+    calls: float
+    errors: float
+    p50: float | None
+    p99: float | None
+
+
+class _Series:
+    """One service: the minutes of an hour, and what is counted for the span that goes on. Fixed memory."""
+
+    def __init__(self) -> None:
+        self._starts = array("q", [0]) * MINUTES
+        self._calls, self._errors = (array("d", [0.0]) * MINUTES for _ in range(2))
+        self._times = array("Q", [0]) * (TIMES * MINUTES)
+
+    def add(self, minute: int, calls: float, errors: float, times: Sequence[int]) -> None:
+        place = minute // MINUTE % MINUTES
+        first = place * TIMES
+        if self._starts[place] != minute:
+            self._starts[place] = minute
+            self._calls[place] = self._errors[place] = 0.0
+            self._times[first : first + TIMES] = array("Q", [0]) * TIMES
+        self._calls[place] += calls
+        self._errors[place] += errors
+        for number, count in enumerate(times[:TIMES]):
+            self._times[first + number] += count
+
+    def over(self, starts: Iterable[int]) -> tuple[float, float, list[int]]:
+        """Calls, errors and times of these minutes together."""
+        calls = errors = 0.0
+        times = [0] * TIMES
+        for start in starts:
+            place = start // MINUTE % MINUTES
+            if self._starts[place] == start:
+                calls += self._calls[place]
+                errors += self._errors[place]
+                own = self._times[place * TIMES : (place + 1) * TIMES]
+                times = [one + two for one, two in zip(times, own, strict=True)]
+        return calls, errors, times
+
+    def calls_since(self, start: int) -> float:
+        """Calls of the minutes from ``start`` on."""
+        return sum(calls for at, calls in zip(self._starts, self._calls, strict=True) if at >= start)
+
+    def point(self, at: int, minutes: int) -> Point:
+        calls, errors, times = self.over(range(at, at + minutes * MINUTE, MINUTE))
+        return Point(at, calls, errors, quantile(times, 0.5), quantile(times, 0.99))
+
+
+class History:
+    """Thread-safe. ``path`` is the file of the week; None: there is none.
+
+    Raises ConfigurationError if the file cannot be written.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._series: dict[tuple[str, str], _Series] = {}
+        self._lock = threading.Lock()
+        self._quarter = 0
+        self._week = WeekFile(path) if path is not None else None
+
+    def add(self, at: float, seconds: float, found: Iterable[ServiceLoad]) -> None:
+        """What happened in the ``seconds`` before ``at`` (Unix seconds)."""
+        minute, quarter = int(at) // MINUTE * MINUTE, int(at) // QUARTER_SECONDS * QUARTER_SECONDS
+        with self._lock:
+            if quarter != self._quarter:
+                self._end_quarter()
+                self._quarter = quarter
+            for load in found:
+                calls = load.calls_per_second * seconds
+                if not calls and (load.node, load.service) not in self._series:
+                    continue
+                series = self._of(load.node, load.service)
+                if series is not None and calls:
+                    series.add(minute, calls, calls * load.error_share, load.run_times)
+
+    def _of(self, node: str, service: str) -> _Series | None:
+        found = self._series.get((node, service))
+        if found is None and len(self._series) < MAX_SERIES:
+            found = self._series[node, service] = _Series()
+        return found
+
+    def _end_quarter(self) -> None:
+        """Write down the quarter that is over."""
+        if self._week is None or not self._quarter:
+            return
+        rows = ((key, one.point(self._quarter, QUARTER_SECONDS // MINUTE)) for key, one in self._series.items())
+        self._week.write([(node, service, point) for (node, service), point in rows if point.calls])
+
+    def hour(self, now: float, most: int) -> tuple[list[int], dict[tuple[str, str], list[Point]]]:
+        """The minutes of the last hour, and what the ``most`` services that were called most did in each."""
+        last = int(now) // MINUTE * MINUTE
+        starts = list(range(last - (MINUTES - 1) * MINUTE, last + 1, MINUTE))
+        with self._lock:
+            calls = {key: one.calls_since(starts[0]) for key, one in self._series.items()}
+            called = sorted(filter(calls.__getitem__, calls), key=lambda key: (-calls[key], key))[:most]
+            return starts, {key: [self._series[key].point(start, 1) for start in starts] for key in called}
+
+    def week(self, node: str, service: str, now: float) -> list[Point]:
+        """The quarters of the last week that are in the file."""
+        return [] if self._week is None else list(self._week.read(node, service, now - WEEK_SECONDS))
+
+    @property
+    def keeps_week(self) -> bool:
+        """Whether there is a file."""
+        return self._week is not None
+
+    def close(self) -> None:
+        """Write down what the current quarter has so far."""
+        with self._lock:
+            self._end_quarter()
+            self._quarter = 0
+
+
+class WeekFile:
+    """A line of JSON for each service and quarter; this user's alone. Raises ConfigurationError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._older = path, path.with_name(f"{path.name}.1")
+        self._failed = False
+        try:
+            with self._opened():
+                pass
+        except OSError as error:
+            what = f"the history {path} cannot be written: {error.strerror}"
+            raise ConfigurationError(f"{what}; it must be a regular file of this user, no link") from None
+
+    def _opened(self) -> BinaryIO:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(self._path, flags, 0o600)
+        try:
+            os.fchmod(fd, 0o600)
+            return os.fdopen(fd, "ab")
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def write(self, rows: Iterable[tuple[str, str, Point]]) -> None:
+        """What cannot be written is left out; that is logged once."""
+        lines = [json.dumps([node, service, *point]).encode() + b"\n" for node, service, point in rows]
+        try:
+            with self._opened() as file:
+                file.writelines(line for line in lines if len(line) <= MAX_LINE_BYTES)
+                is_full = file.tell() > MAX_FILE_BYTES
+            if is_full:
+                os.replace(self._path, self._older)
+            self._failed = False
+        except OSError as error:
+            if not self._failed:
+                log.warning("the history %s is not written: %s", self._path, error.strerror)
+            self._failed = True
+
+    def read(self, node: str, service: str, since: float) -> Iterator[Point]:
+        """In order of time; damaged lines are passed over."""
+        for path in (self._older, self._path):
+            for row in _rows(path):
+                if row[:2] == [node, service] and row[2] >= since:
+                    yield Point(*row[2:])
+
+
+def _rows(path: Path) -> Iterator[list[Any]]:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    with os.fdopen(fd, "rb") as file:
+        while line := file.readline(MAX_LINE_BYTES):
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if _is_row(row):
+                yield row
+
+
+def _is_row(row: Any) -> bool:
+    if not isinstance(row, list) or len(row) != 7:
+        return False
+    *named, at, calls, errors, p50, p99 = row
+    times = (one for one in (p50, p99) if one is not None)
+    numbers = (at, calls, errors, *times)
+    return all(type(one) is str for one in named) and all(
+        type(one) in (int, float) and 0 <= one < 2 * time.time() for one in numbers
+    )
+
+
+# Looking.
 
 WATCHED_SECONDS: Final = 2.0
 IDLE_SECONDS: Final = 15.0
@@ -28,8 +241,6 @@ FIRST_PAUSE_SECONDS: Final = 0.5
 """Between the first two looks: one alone tells of nothing that happens."""
 MAX_LOADS: Final = 5_000
 """Services that are shown, of all nodes together."""
-
-log = logger("speed.console")
 
 
 @dataclass(frozen=True)
@@ -45,7 +256,7 @@ class Look:
     findings: tuple[Finding, ...] = ()
 
 
-class Collector:
+class RootCollector:
     """Looks until ``close``; ``look`` is the newest one, for any thread.
 
     Args:

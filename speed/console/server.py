@@ -22,8 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from speed.console import ConsoleSettings, Doorkeeper, is_own_host, is_own_page
-from speed.console.collector import Collector
-from speed.console.history import History
+from speed.console.collector import History, RootCollector
 from speed.console.hosted import ConsoleActions, HostedViews, JournalSearch
 from speed.console.views import ConsoleSources, NotFoundError, Views, shown
 from speed.core.log import logger
@@ -91,7 +90,7 @@ class ConsoleApp:
         views: Views,
         hosted: HostedViews,
         actions: ConsoleActions,
-        collector: Collector,
+        collector: RootCollector,
     ) -> None:
         self._settings, self._views, self._hosted, self._acting = settings, views, hosted, actions
         self._collector = collector
@@ -390,7 +389,7 @@ class Console:
         self._door = _door(settings)
         self.port: int = self._door.getsockname()[1]
         hosted = HostedViews(around)
-        self._collector = Collector(around.node, lambda: [*around.troubles(), *hosted.findings()], history)
+        self._collector = RootCollector(around.node, lambda: [*around.troubles(), *hosted.findings()], history)
         views = Views(around, self._collector, history, actions=settings.actions)
         self._app = ConsoleApp(settings, views, hosted, ConsoleActions(around), self._collector)
         try:

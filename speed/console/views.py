@@ -10,8 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from speed import __version__
-from speed.console.collector import Collector, Look, figures_of
-from speed.console.history import History
+from speed.console.collector import History, Look, RootCollector, figures_of
 from speed.core.access import granted
 from speed.errors import SpeedError
 from speed.fs.dead_letters import DeadLetters
@@ -64,7 +63,7 @@ class ConsoleSources:
 class Views:
     """Thread-safe."""
 
-    def __init__(self, around: ConsoleSources, collector: Collector, history: History, *, actions: bool) -> None:
+    def __init__(self, around: ConsoleSources, collector: RootCollector, history: History, *, actions: bool) -> None:
         self._around, self._collector, self._history = around, collector, history
         self._actions = actions
         self._examining = threading.Lock()

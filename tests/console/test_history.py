@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from speed.console import history
-from speed.console.history import MINUTE, MINUTES, QUARTER_SECONDS, History
+from speed.console import collector
+from speed.console.collector import MINUTE, MINUTES, QUARTER_SECONDS, History
 from speed.core.scheduler import TIMES
 from speed.errors import ConfigurationError
 from speed.observe.figures import ServiceLoad
@@ -51,7 +51,7 @@ def test_the_services_that_are_called_most_come_first_and_no_others() -> None:
 
 
 def test_memory_is_bounded_however_many_services_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "MAX_SERIES", 5)
+    monkeypatch.setattr(collector, "MAX_SERIES", 5)
     kept = History()
     kept.add(NOON, 1.0, [load(1, service=f"s{number}") for number in range(50)])
     assert len(kept.hour(NOON, 100)[1]) == 5
@@ -81,7 +81,7 @@ def test_damaged_lines_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "MAX_FILE_BYTES", 500)
+    monkeypatch.setattr(collector, "MAX_FILE_BYTES", 500)
     kept = History(tmp_path / "week")
     for quarter in range(50):
         kept.add(NOON + quarter * QUARTER_SECONDS, 1.0, [load(1)])
