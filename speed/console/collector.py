@@ -5,6 +5,7 @@ An hour is in memory, minute by minute, and a week in a file, by quarters of an 
 
 from __future__ import annotations
 
+import heapq
 import json
 import os
 import threading
@@ -21,6 +22,7 @@ from speed.core.scheduler import TIMES
 from speed.errors import ConfigurationError, SpeedError
 from speed.observe import Finding
 from speed.observe.figures import Answers, ServiceLoad, ask_all, loads, quantile
+from speed.observe.traffic import Flow, flows
 from speed.observe.troubles import work_troubles
 
 if TYPE_CHECKING:
@@ -236,6 +238,8 @@ def _is_row(row: Any) -> bool:
 WATCHED_SECONDS: Final = 2.0
 IDLE_SECONDS: Final = 15.0
 ANSWER_SECONDS: Final = 2.0
+MAX_FLOWS: Final = 30
+"""Pairs of nodes that the overview shows."""
 """A node that takes longer does not answer."""
 FIRST_PAUSE_SECONDS: Final = 0.5
 """Between the first two looks: one alone tells of nothing that happens."""
@@ -253,6 +257,8 @@ class Look:
     entries: tuple[Entry, ...] = ()
     answers: Answers = field(default_factory=dict)
     loads: tuple[ServiceLoad, ...] = ()
+    flows: tuple[Flow, ...] = ()
+    """Who wrote to whom, most first."""
     findings: tuple[Finding, ...] = ()
 
 
@@ -325,15 +331,23 @@ class RootCollector:
     def _look(self) -> None:
         answers, now = ask_all(self._node, ANSWER_SECONDS), time.monotonic()
         (before, then), self._before = self._before, (answers, now)
-        found = tuple(_bounded(loads(before, answers, max(now - then, 1e-3)))) if before else ()
+        elapsed = max(now - then, 1e-3)
+        found = tuple(_bounded(loads(before, answers, elapsed))) if before else ()
+        flowing = self._most_flows(before, answers, elapsed) if before else ()
         findings = (*self._others(), *work_troubles(self._node, before, answers))
         entries = tuple(sorted(self._node.nodes(), key=lambda entry: entry.name))
-        self.look = Look(self.look.number + 1, time.time(), entries, answers, found, _worst_first(findings))
+        self.look = Look(self.look.number + 1, time.time(), entries, answers, found, flowing, _worst_first(findings))
         self._history.add(self.look.at, now - then, found)
         with self._lock:
             listeners = list(self._listeners)
         for new_look in listeners:
             new_look()
+
+    def _most_flows(self, before: Answers, answers: Answers, seconds: float) -> tuple[Flow, ...]:
+        """Between other nodes: what is asked for this page says nothing of the root."""
+        own = self._node.name
+        others = (one for one in flows(before, answers, seconds) if own not in (one.sender, one.receiver))
+        return tuple(heapq.nlargest(MAX_FLOWS, others, key=lambda one: (one.messages_per_second, one.refused)))
 
 
 def _bounded(found: Iterator[ServiceLoad]) -> Iterator[ServiceLoad]:

@@ -85,6 +85,7 @@ class Views:
             "actions": self._actions,
             "findings": [_finding(one) for one in look.findings],
             "nodes": rows,
+            "flows": [one.described() for one in look.flows],
         }
 
     def _node_row(self, entry: Entry, look: Look, own: Sequence[ServiceLoad]) -> dict[str, Any]:

@@ -60,6 +60,11 @@ def test_the_overview_has_trouble_first_with_its_cure_and_then_nodes(page: Page)
     page.shows(f"{NODES}.includes('billing')", True)
 
 
+def test_the_overview_shows_who_writes_to_whom(page: Page) -> None:
+    table = "document.querySelector('section[aria-label=\"Who writes to whom\"] tbody tr')"
+    page.shows(f"[...{table}?.querySelectorAll('a') ?? []].map((one) => one.textContent).sort().join()", "billing,test")
+
+
 def test_a_node_shows_its_services_and_grants(page: Page) -> None:
     go(page, "nodes/billing")
     page.shows("document.querySelector('main table th[scope=row]')?.textContent", "tax")

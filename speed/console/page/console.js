@@ -152,6 +152,7 @@ async function overview() {
       ["Running", number(sum("runningRequests"))], ["Waiting", number(sum("queuedRequests"))]),
     section("What is wrong", found.findings.length ? findings(found.findings) : nothing(found.look ? "Nothing that speedd sees." : "speedd looks for the first time.")),
     section("Nodes", table("Nodes", NODE_COLUMNS, found.nodes, (one) => one.group)),
+    found.flows.length ? section("Who writes to whom", table("Who writes to whom", FLOW_COLUMNS, found.flows)) : null,
     h("p", { class: "foot" }, `speedd ${found.version}, node ${found.speedd}; `, found.actions ? "this console may act." : "this console looks only."),
   ];
 }
@@ -167,6 +168,13 @@ const NODE_COLUMNS = [
   figure("Up", (one) => since(one.startedAt), "wide"),
   column("Language", (one) => one.language, "wide"),
   column("Process", (one) => `${one.pid} on ${one.host}`, "wide"),
+];
+const FLOW_COLUMNS = [
+  column("From", (one) => link(at("nodes", one.sender), one.sender)),
+  column("To", (one) => link(at("nodes", one.receiver), one.receiver)),
+  figure("Envelopes/s", (one) => rate(one.messagesPerSecond)),
+  figure("Bytes/s", (one) => bytes(one.bytesPerSecond), "wide"),
+  figure("Refused", (one) => number(one.refused)),
 ];
 
 async function node(name) {
