@@ -114,8 +114,9 @@ def _hidden(own: Node, seen: Answers) -> Iterator[Finding]:
     hidden = [entry.name for entry in unseen if not any(matches(one, own.name) for one in entry.deny)]
     if hidden:
         shown = ", ".join(sorted(hidden)[:MANY_NODES])
-        found = f"{len(hidden)} nodes do not allow this command: {shown}"
-        family = f"{own.name.rsplit('.', 1)[0]}.*"
+        nodes = "1 node shows nothing of its" if len(hidden) == 1 else f"{len(hidden)} nodes show nothing of their"
+        found = f"{nodes} work: {shown}"
+        family = f"{own.name.rsplit('.', 1)[0]}.*" if "." in own.name else own.name
         todo = f"name {family} in {observers_path(own.root)}, to see how they do, or allow it in them"
         yield Finding("nodes", "warning", found, todo)
 

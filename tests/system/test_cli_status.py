@@ -116,7 +116,7 @@ def test_a_process_that_is_stopped_is_named_while_its_lease_is_held(run: Command
 def test_nodes_that_do_not_allow_the_command_are_named(run: Command, pricing: speed.Node) -> None:
     (run.root / "speed_registry" / ".observers").unlink()  # as in a root of before
     with speed.Node("shy", root=run.root, key=run.root / "speed.key"):
-        assert any("1 nodes do not allow this command: shy" in one for one in troubles(run))
+        assert any("1 node shows nothing of its work: shy" in one for one in troubles(run))
 
 
 def test_nodes_that_grant_nothing_are_seen_where_commands_may_look(run: Command, pricing: speed.Node) -> None:
