@@ -4,8 +4,8 @@
 
 One service takes three scalars, another one a nested model: an order with a customer and two items. SPEED reads it
 into dataclasses, pydantic-core into models of the same fields, from the same values, by turns in one process. What is
-judged is the median of the rounds; the targets are 2 µs for the scalars, and 1.3 times pydantic-core for the model. Exit
-status: 0 all met, 1 not.
+judged is the median of the rounds; the targets are 2 µs for the scalars, and 1.3 times pydantic-core for the model.
+Exit status: 0 all met, 1 not.
 """
 
 from __future__ import annotations
