@@ -77,9 +77,6 @@ def _refused(outsider: Outsider, server: Agent) -> int:
 
 # --- observers ---
 
-LOOKERS = [one for one in CHOSEN if one == "java"]
-"""Languages whose nodes know observers, beside Python's own engine."""
-
 
 @pytest.fixture
 def observed(private: Agents) -> Iterator[speed.Node]:
@@ -92,7 +89,7 @@ def observed(private: Agents) -> Iterator[speed.Node]:
         yield node
 
 
-@pytest.mark.parametrize("language", LOOKERS)
+@pytest.mark.parametrize("language", CHOSEN)
 def test_an_observer_of_another_language_looks_and_does_nothing_else(
     private: Agents, observed: speed.Node, language: str
 ) -> None:
@@ -107,7 +104,7 @@ def test_an_observer_of_another_language_looks_and_does_nothing_else(
         observed.call(agent.name, "add", {"a": 1, "b": 2}, timeout=WAIT)
 
 
-@pytest.mark.parametrize("language", LOOKERS)
+@pytest.mark.parametrize("language", CHOSEN)
 def test_who_is_no_observer_reads_no_figures_of_another_language(
     private: Agents, observed: speed.Node, language: str
 ) -> None:
