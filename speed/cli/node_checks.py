@@ -234,6 +234,8 @@ def _call(node: Node, name: str) -> str:
         node.call(name, NO_SERVICE, {}, timeout=5.0)
     except ServiceNotFoundError:
         return "a service that is not there was refused as it should be"
+    except AccessDeniedError:
+        raise  # it answers, and says that it allows this command nothing
     except CallError as error:
         raise SpeedError(f"a service that is not there is SERVICE_NOT_FOUND, not {error.code}") from None
     raise SpeedError("a service that is not there is SERVICE_NOT_FOUND, and no result")

@@ -125,7 +125,7 @@ def _access(path: str, root: str, head: os.stat_result) -> Finding | None:
 
 
 def _lost_to_group(path: str, status: os.stat_result, group: int) -> Finding | None:
-    """What the members of a group cannot use in their root; a key is for reading, and so is the claim of who left."""
+    """What the members of a group cannot use in their root; a key is for reading, and so are some other files."""
     is_directory = stat.S_ISDIR(status.st_mode)
     least = SHARED_DIRECTORY if is_directory else 0o040 if _is_for_reading(path, status.st_mode) else 0o060
     if status.st_gid == group and status.st_mode & least == least:
@@ -136,7 +136,10 @@ def _lost_to_group(path: str, status: os.stat_result, group: int) -> Finding | N
 
 
 def _is_for_reading(path: str, mode: int) -> bool:
-    return not mode & stat.S_IWUSR or path == names.default_key_path(os.path.dirname(path))
+    """The key, the observers, and the claim of who left: nobody of the group writes there."""
+    directory = os.path.dirname(path)
+    is_of_owner = path in (names.default_key_path(directory), names.observers_path(os.path.dirname(directory)))
+    return is_of_owner or not mode & stat.S_IWUSR
 
 
 def _closed(path: str, status: os.stat_result) -> Finding:

@@ -127,8 +127,8 @@ def test_what_a_node_wrote_to_one_whose_name_does_not_come_back_is_sound(run: Co
 def test_a_node_that_does_not_allow_this_command_is_told_how(run: Command) -> None:
     with speed.Node(NODE, root=run.root, key=run.root / "speed.key"):
         seen = run("root", "doctor", "--node", NODE, "--json")
-    (ping,) = [one for one in seen.value["findings"] if one["check"] == "ping"]
-    assert (ping["state"], "allow cli." in ping["todo"]) == ("warning", True)
+    (call,) = [one for one in seen.value["findings"] if one["check"] == "call"]
+    assert (call["state"], "allow cli." in call["todo"]) == ("warning", True)
 
 
 # --- its entry ---

@@ -189,8 +189,10 @@ def test_a_lease_is_renewed_when_it_is_due_and_not_a_tick_later(analytics: speed
     class Sham:
         stopping = Stopping()
         name, pending, registry, keys = context.name, context.pending, context.registry, context.keys
+        root, peers = context.root, context.peers
 
         class registration:  # noqa: N801
+            entry = context.registration.entry
             has_new_keys = False
             claims_restored = 0
 

@@ -69,6 +69,9 @@ wire::Entry entry_of(const Json& fields) {
   fields["features"].get_to(entry.features);
   fields["ephemeral"].get_to(entry.ephemeral);
   fields["shared"].get_to(entry.shared);
+  entry.observers = fields.value("observers", std::vector<std::string>());
+  entry.identity = fields.value("identity", std::string());
+  entry.identities = fields.value("identities", std::vector<std::string>());
   return entry;
 }
 

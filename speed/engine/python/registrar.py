@@ -240,7 +240,7 @@ class Registrar:
     def _renew(self) -> bool:
         """One heartbeat; False once the name is lost. A failed write is tried again until the lease ends."""
         self._look_at_keys()
-        self._look_at_observers()
+        self._guarded("looking at the observers", self._look_at_observers)
         self._guarded("looking at the identity file", self._look_at_identity)
         registration = self._context.registration
         restored = registration.claims_restored
