@@ -220,6 +220,7 @@ def test_what_only_a_restart_takes_over_is_named_by_log_status_and_check(start: 
     assert "only by a restart: [node] lease_seconds, [topics]" in speedd.check().stdout
     speedd.reload()
     assert speedd.until("reload_needs_restart")["settings"] == ["[node] lease_seconds", "[topics]"]
+    speedd.until("reloaded")
     found = ask(str(speedd.file.parent / "root"), {"do": "status"})
     assert [one["what"] for one in found["troubles"]] == [
         "changed in the file, and waiting for a restart: [node] lease_seconds, [topics]"
