@@ -46,7 +46,7 @@ def ping_command(settings: Settings, node: str, count: int, timeout: float) -> N
 @click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds that a node may take.")
 @node_options
 def metrics_command(settings: Settings, textfile: str | None, interval: float | None, timeout: float) -> None:
-    """Print OpenMetrics of all nodes that allow this command, for Prometheus.
+    """Print OpenMetrics of all nodes that this command may look at, for Prometheus.
 
     --textfile writes a file as a whole, and never half of one: no port is needed. `speed metrics --textfile
     /var/lib/node_exporter/speed.prom --every 15` keeps it fresh.
@@ -73,7 +73,7 @@ def metrics_command(settings: Settings, textfile: str | None, interval: float | 
 def status_command(settings: Settings, interval: float) -> int:
     """Show what is wrong here, the worst first, and what to do about it.
 
-    Looks at the root, at its speedd, at nodes, topics and bridges that allow this command, and at what they did between
+    Looks at the root, at its speedd, at nodes, topics and bridges that let it look, and at what they did between
     two looks. Ends with status 8 when nodes cannot write or read here, with 1 when anything is wrong.
     """
     # That a grant may be misspelt is a guess, for who asks the doctor.

@@ -166,7 +166,7 @@ class TopicSettings:
 
 @dataclass(frozen=True)
 class MetricsSettings:
-    """``[metrics]``: figures of speedd and of all nodes that allow it, as OpenMetrics for Prometheus."""
+    """``[metrics]``: figures of speedd and of all nodes that it may look at, as OpenMetrics for Prometheus."""
 
     listen: str | None = None
     """Where ``/metrics`` is answered: ``host:port``, or ``unix:/path``. Beyond this machine only with a token."""

@@ -100,7 +100,7 @@ class NodeMetrics:
         """Families of metrics, each with its samples."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        up = GaugeMetricFamily("speed_up", "Whether a node that allows this command answered.", labels=["node"])
+        up = GaugeMetricFamily("speed_up", "Whether a node that may be looked at answered.", labels=["node"])
         for node, answered in self._up.items():
             up.add_metric([node], float(answered))
         yield up
