@@ -20,6 +20,7 @@ import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.LongStream;
@@ -231,15 +232,34 @@ class StreamTest extends TwoNodes {
             return null;
         }));
         Stream<Object> stream = analytics.stream("billing", "silent", Map.of());
-        Thread reader = Thread.currentThread();
-        CompletableFuture.runAsync(() -> {
-            try {
-                begun.await();
-            } catch (InterruptedException end) {
-                throw new IllegalStateException(end);
-            }
-            reader.interrupt();
+        assertTrue(begun.await(SOON.toSeconds(), TimeUnit.SECONDS));
+        FutureTask<Boolean> reading = new FutureTask<>(() -> {
+            assertThrows(CallWithdrawnException.class, stream::next);
+            return Thread.interrupted();
         });
+        Thread reader = new Thread(reading, "reader");
+        reader.setDaemon(true);
+        reader.start();
+        while (reader.getState() != Thread.State.TIMED_WAITING && reader.isAlive()) {
+            Thread.yield();
+        }
+        reader.interrupt();
+        assertTrue(reading.get(SOON.toSeconds(), TimeUnit.SECONDS), "the interrupt was lost");
+        assertTrue(isLetGo());
+    }
+
+    /** The listener runs between two looks at what arrived. */
+    @Test
+    void anInterruptBetweenTwoLooksAtAStreamIsNoticedAsWell() throws Exception {
+        billing.register("silent", StreamService.giving((request, writer) -> {
+            request.progress(1, 2);
+            request.cancellation().await(SOON);
+            letGo.countDown();
+            return null;
+        }));
+        StreamOptions listening = StreamOptions.DEFAULT.withProgress(
+                told -> Thread.currentThread().interrupt());
+        Stream<Object> stream = analytics.stream("billing", "silent", Map.of(), listening);
         assertThrows(CallWithdrawnException.class, stream::next);
         assertTrue(Thread.interrupted());
         assertTrue(isLetGo());

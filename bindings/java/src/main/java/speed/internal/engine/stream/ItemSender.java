@@ -66,12 +66,22 @@ public final class ItemSender implements ItemWriter {
             throw new PayloadTooLargeException(
                     "an item of " + one.length + " bytes; the limit is " + MAX_ITEM_BYTES + ": give it in parts");
         }
-        Reserved reserved = channel.reserve(one.length);
-        while (reserved == Reserved.NOTHING) {
-            reserved = channel.awaitCredit(one.length);
-        }
-        checkOpen(reserved);
+        reserve(one.length);
         add(one);
+    }
+
+    /** Waits for credit for so many bytes. */
+    private void reserve(long bytes) {
+        Reserved reserved = channel.reserve(bytes);
+        checkOpen(reserved == Reserved.NOTHING ? channel.waiting(() -> awaitCredit(bytes)) : reserved);
+    }
+
+    private Reserved awaitCredit(long bytes) {
+        Reserved reserved = channel.awaitCredit(bytes);
+        while (reserved == Reserved.NOTHING) {
+            reserved = channel.awaitCredit(bytes);
+        }
+        return reserved;
     }
 
     private void checkOpen(Reserved reserved) {
@@ -114,11 +124,7 @@ public final class ItemSender implements ItemWriter {
 
     /** Waits until the other side begins to take items; the end of none may come too early for it otherwise. */
     public void awaitFirstCredit() {
-        Reserved reserved = channel.reserve(0);
-        while (reserved == Reserved.NOTHING) {
-            reserved = channel.awaitCredit(0);
-        }
-        checkOpen(reserved);
+        reserve(0);
     }
 
     /**
