@@ -72,8 +72,7 @@ class MessageBatchTest extends TwoNodes {
 
     private void awaitReceived(long messages) {
         long until = System.nanoTime() + SOON.toNanos();
-        while (!Long.valueOf(messages)
-                .equals(((Map<?, ?>) billing.stats().get("counters")).get("messages_received"))) {
+        while (!Long.valueOf(messages).equals(((Map<?, ?>) billing.stats().get("counters")).get("messages_received"))) {
             assertTrue(System.nanoTime() < until, "they did not come");
         }
     }

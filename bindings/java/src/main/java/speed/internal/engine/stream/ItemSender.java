@@ -70,16 +70,16 @@ public final class ItemSender implements ItemWriter {
         add(one);
     }
 
-    /** Waits for credit for so many bytes. */
-    private void reserve(long bytes) {
-        Reserved reserved = channel.reserve(bytes);
-        checkOpen(reserved == Reserved.NOTHING ? channel.waiting(() -> awaitCredit(bytes)) : reserved);
+    /** Waits for credit for an item of this size. */
+    private void reserve(long size) {
+        Reserved reserved = channel.reserve(size);
+        checkOpen(reserved == Reserved.NOTHING ? channel.waiting(() -> awaitCredit(size)) : reserved);
     }
 
-    private Reserved awaitCredit(long bytes) {
-        Reserved reserved = channel.awaitCredit(bytes);
+    private Reserved awaitCredit(long size) {
+        Reserved reserved = channel.awaitCredit(size);
         while (reserved == Reserved.NOTHING) {
-            reserved = channel.awaitCredit(bytes);
+            reserved = channel.awaitCredit(size);
         }
         return reserved;
     }
