@@ -18,6 +18,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.AfterEach;
@@ -28,8 +29,10 @@ import speed.errors.AccessDeniedException;
 import speed.errors.ApplicationException;
 import speed.errors.CallTimeoutException;
 import speed.errors.ConfigurationException;
+import speed.errors.Execution;
 import speed.errors.InvalidNameException;
 import speed.errors.NodeClosedException;
+import speed.errors.NodeStartingException;
 import speed.errors.UnknownNodeException;
 import speed.options.CallOptions;
 import speed.options.Retry;
@@ -169,6 +172,61 @@ class FamilyCallTest {
         assertThrows(AccessDeniedException.class, () -> quote(patient)); // one that joins is seen after a moment
         assertThrows(InvalidNameException.class, () -> shop.call("pri cing.*", "quote", Map.of()));
         assertThrows(ConfigurationException.class, () -> shop.call("pricing.0", "quote", Map.of(), KEYED));
+    }
+
+    /** One that does not serve yet. */
+    private Node starting(int number) {
+        Node made = root.builder("pricing." + number, "shop").starting().open();
+        members.put(made.name(), made);
+        return made;
+    }
+
+    @Test
+    void oneWhoseMembersAreOnlyStartingIsWaitedFor() throws Exception {
+        Node member = starting(0);
+        member.register("quote", request -> "at last");
+        CompletableFuture<Object> call = CompletableFuture.supplyAsync(this::quote);
+        CompletableFuture<Object> other = CompletableFuture.supplyAsync(
+                () -> shop.submit("pricing.*", "quote", Map.of()).join());
+        CompletableFuture<Void> sent = CompletableFuture.runAsync(() -> shop.send("pricing.*", "hello"));
+        assertFalse(call.isDone());
+        assertFalse(other.isDone());
+        member.ready();
+        assertEquals("at last", call.get(60, TimeUnit.SECONDS));
+        assertEquals("at last", other.get(60, TimeUnit.SECONDS));
+        sent.get(60, TimeUnit.SECONDS);
+    }
+
+    @Test
+    void oneWhoseMembersStartForTooLongSaysSo() {
+        starting(0);
+        CallOptions brief = CallOptions.DEFAULT.withTimeout(Duration.ofMillis(100));
+        NodeStartingException late = assertThrows(NodeStartingException.class, () -> quote(brief));
+        assertEquals(Execution.NOT_BEGUN, late.execution());
+    }
+
+    @Test
+    void aMemberThatServesIsAskedBeforeOneThatIsStarting() {
+        starting(0);
+        member(1);
+        for (int call = 0; call < 4; call++) {
+            assertEquals("pricing.1", quote());
+        }
+    }
+
+    @Test
+    void aMemberThatIsOnlyStartingIsNotAskedBesideASlowOne() throws Exception {
+        starting(0);
+        CountDownLatch gate = new CountDownLatch(1);
+        empty(1, "shop")
+                .register(
+                        "quote",
+                        request -> gate.await(20, TimeUnit.SECONDS) ? "slow" : "late",
+                        ServiceOptions.DEFAULT.withIdempotence());
+        CompletableFuture<Object> call = CompletableFuture.supplyAsync(() -> quote(HEDGED));
+        assertThrows(TimeoutException.class, () -> call.get(200, TimeUnit.MILLISECONDS));
+        gate.countDown();
+        assertEquals("slow", call.get(20, TimeUnit.SECONDS));
     }
 
     @Test
