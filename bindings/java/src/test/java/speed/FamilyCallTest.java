@@ -37,6 +37,7 @@ import speed.errors.UnknownNodeException;
 import speed.options.CallOptions;
 import speed.options.Retry;
 import speed.options.SendOptions;
+import speed.options.ServiceDescription;
 import speed.options.ServiceOptions;
 import speed.tool.BenchRoot;
 
@@ -245,6 +246,39 @@ class FamilyCallTest {
         assertThrows(ConfigurationException.class, () -> shop.segment("pricing.*", 100, 0));
     }
 
+    private void described(int number, String version) {
+        ServiceDescription description = ServiceDescription.of("quotes").withVersion(version);
+        empty(number, "shop")
+                .register(
+                        "quote",
+                        request -> 1,
+                        ServiceOptions.DEFAULT.withIdempotence().withDescription(description));
+    }
+
+    @Test
+    void membersThatDifferAreRefusedOnDemand() {
+        described(0, "1");
+        assertEquals("1", shop.describeAlike("pricing.*").get(0).get("version"));
+        described(1, "1");
+        described(2, "2");
+        shop.waitFor("pricing.2", Duration.ofSeconds(60));
+        eventually(() -> refusalOfUnlike()
+                .equals("the nodes of 'pricing.*' are not alike: 'pricing.0' and 'pricing.2' differ: 'quote' has"
+                        + " version '1' and '2'"));
+        assertEquals("1", shop.describe("pricing.*").get(0).get("version"));
+        assertEquals(shop.describe("pricing.2"), shop.describeAlike("pricing.2")); // a node alone is as it is
+    }
+
+    /** Empty as long as the last one that joined is not seen. */
+    private String refusalOfUnlike() {
+        try {
+            shop.describeAlike("pricing.*");
+            return "";
+        } catch (ConfigurationException unlike) {
+            return unlike.getMessage();
+        }
+    }
+
     @Test
     void aCallOfNobodyIsRepeatedUntilSomebodyIsThere() throws Exception {
         CompletableFuture<Object> call = CompletableFuture.supplyAsync(() -> quote(PATIENT));
@@ -379,12 +413,12 @@ class FamilyCallTest {
         assertInstanceOf(ConfigurationException.class, failureOf(shop.submit("pricing.0", "quote", Map.of(), HEDGED)));
     }
 
-    private static void eventually(BooleanSupplier holds) throws InterruptedException {
+    private static void eventually(BooleanSupplier holds) {
         long deadline = System.nanoTime() + 20_000_000_000L;
-        while (!holds.getAsBoolean() && System.nanoTime() < deadline) {
-            Thread.sleep(20);
+        while (!holds.getAsBoolean()) {
+            assertTrue(System.nanoTime() < deadline, "it never held");
+            Thread.yield();
         }
-        assertTrue(holds.getAsBoolean());
     }
 
     @Test

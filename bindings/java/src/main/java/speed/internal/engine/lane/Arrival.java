@@ -111,6 +111,7 @@ public final class Arrival implements Job {
                         opened,
                         content().stored,
                         source(),
+                        received.identity(),
                         received.header().sequence(),
                         received.redelivered(),
                         deliveries,
