@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -31,7 +32,10 @@ import speed.errors.NodeClosedException;
 import speed.errors.UnknownNodeException;
 import speed.errors.WireException;
 import speed.internal.wire.Contract;
+import speed.internal.wire.TopicDelivery;
+import speed.internal.wire.TopicRecord;
 import speed.internal.wire.Values;
+import speed.options.CallOptions;
 import speed.tool.BenchRoot;
 import speed.topics.Consumer;
 import speed.topics.ConsumerOptions;
@@ -46,6 +50,7 @@ import speed.topics.TopicMessage;
 @Timeout(60)
 class TopicsTest {
     private static final Duration SOON = Duration.ofSeconds(20);
+    private static final String TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     private BenchRoot root;
     private Node hosting;
@@ -116,6 +121,72 @@ class TopicsTest {
         long before = System.currentTimeMillis();
         billing.topic("orders").publish(1, atATime.withDelay(Duration.ofMinutes(1)));
         assertTrue(due.join() >= before + 60_000);
+    }
+
+    /** D-29: what the host is told of the properties of a message that a service publishes, under a trace. */
+    private Map<?, ?> publishedUnderATrace(Map<String, String> given) {
+        CompletableFuture<Map<?, ?>> told = new CompletableFuture<>();
+        hosting.register("topics.publish", request -> {
+            Object properties = ((Map<?, ?>) request.get("messages", List.class).get(0)).get("properties");
+            told.complete(properties == null ? Map.of() : (Map<?, ?>) properties);
+            return Map.of("lane", "x", "offsets", List.of(0), "repeated", List.of());
+        });
+        billing.register("order", request -> {
+            billing.topic("orders").publish(1, PublishOptions.DEFAULT.withProperties(given));
+            return null;
+        });
+        hosting.call("billing", "order", Map.of(), CallOptions.DEFAULT.withTraceparent(TRACE));
+        hosting.unregister("topics.publish");
+        billing.unregister("order");
+        return told.join();
+    }
+
+    @Test
+    void whatAServicePublishesCarriesItsTraceOnUnlessItGivesAnother() {
+        assertEquals(Map.of("a", "b", "traceparent", TRACE), publishedUnderATrace(Map.of("a", "b")));
+        Map<String, String> own = Map.of("traceparent", "of its own");
+        assertEquals(own, publishedUnderATrace(own));
+        Map<String, String> full = new HashMap<>();
+        while (full.size() < 64) {
+            full.put("property " + full.size(), "");
+        }
+        assertEquals(full, publishedUnderATrace(full));
+    }
+
+    @Test
+    void aBatchCarriesTheTraceOnAsWell() {
+        CompletableFuture<Object> told = new CompletableFuture<>();
+        hosting.register("topics.publish", request -> {
+            told.complete(((Map<?, ?>) request.get("messages", List.class).get(1)).get("properties"));
+            return Map.of("lane", "x", "offsets", List.of(0, 1), "repeated", List.of());
+        });
+        billing.register("orders", request -> {
+            billing.topic("orders").publishBatch(List.of(1, 2), PublishBatchOptions.DEFAULT);
+            return null;
+        });
+        hosting.call("billing", "orders", Map.of(), CallOptions.DEFAULT.withTraceparent(TRACE));
+        assertEquals(Map.of("traceparent", TRACE), told.join());
+    }
+
+    @Test
+    void aMessageTellsTheTraceOfItsPublisherIfThatIsOne() {
+        Map<String, String> told = new HashMap<>();
+        for (String given : List.of(TRACE, "of its own", "")) {
+            told.put(given, traceOf(Map.of("traceparent", given)));
+        }
+        Map<String, String> expected = new HashMap<>();
+        expected.put(TRACE, TRACE);
+        expected.put("of its own", null);
+        expected.put("", null);
+        assertEquals(expected, told);
+        assertNull(traceOf(Map.of()));
+    }
+
+    private static String traceOf(Map<String, String> properties) {
+        TopicRecord record = new TopicRecord(0, 0, 0, 0, 0, Map.of(), Values.encode(1, "payload"));
+        TopicDelivery.Metadata metadata = new TopicDelivery.Metadata(null, properties, "shop", "", null);
+        TopicDelivery delivery = new TopicDelivery("orders", "x", 0, 0, 1, 0, record, metadata);
+        return ((TopicMessage) TopicDelivery.MESSAGES.get().apply(delivery)).traceparent();
     }
 
     @Test
