@@ -65,10 +65,11 @@ import speed.options.ServiceOptions;
 import speed.tool.BenchRoot;
 
 /** Nodes with identities: links that a holder of the shared key alone can neither read nor write (I-1 to I-9). */
-@Timeout(120)
+@Timeout(300)
 class IdentitiesTest {
     private static final SecureRandom RANDOM = new SecureRandom();
-    private static final SendOptions CONFIRMED = SendOptions.DEFAULT.withAcknowledgement();
+    private static final SendOptions CONFIRMED =
+            SendOptions.DEFAULT.withAcknowledgement().withTimeout(Duration.ofSeconds(60));
 
     @TempDir
     Path secrets;
@@ -149,7 +150,7 @@ class IdentitiesTest {
     }
 
     private static void eventually(BooleanSupplier holds) throws InterruptedException {
-        long deadline = System.nanoTime() + 20_000_000_000L;
+        long deadline = System.nanoTime() + 60_000_000_000L;
         while (!holds.getAsBoolean() && System.nanoTime() < deadline) {
             Thread.sleep(20);
         }
@@ -194,10 +195,10 @@ class IdentitiesTest {
         analytics.segment("billing", 100, 0);
         analytics.send("billing", "large".repeat(100));
         for (long size : new long[] {5, 0, 500}) {
-            assertEquals(called("analytics", fingerprint(mine), size), seen.poll(20, TimeUnit.SECONDS));
+            assertEquals(called("analytics", fingerprint(mine), size), seen.poll(60, TimeUnit.SECONDS));
         }
         node("plain", null).send("billing", "plain");
-        assertEquals(called("plain", "", 5), seen.poll(20, TimeUnit.SECONDS));
+        assertEquals(called("plain", "", 5), seen.poll(60, TimeUnit.SECONDS));
     }
 
     @Test

@@ -77,7 +77,8 @@ class QueuedTest {
         begins.enable();
         server.resume();
         analytics.waitFor("billing", Duration.ofMillis(SOON_MS));
-        CompletableFuture<Object> call = analytics.submit("billing", "sequence", Map.of("n", 1), Duration.ofSeconds(5));
+        CompletableFuture<Object> call =
+                analytics.submit("billing", "sequence", Map.of("n", 1), Duration.ofSeconds(10));
         MethodEntryEvent held = holdStart();
         CompletionException late = assertThrows(CompletionException.class, call::join);
         assertEquals(CallTimeoutException.class, late.getCause().getClass());

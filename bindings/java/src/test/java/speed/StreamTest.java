@@ -267,13 +267,16 @@ class StreamTest extends TwoNodes {
 
     @Test
     void theNextItemIsNotAwaitedLongerThanTheIdleTimeout() throws Exception {
+        CountDownLatch begun = new CountDownLatch(1);
         billing.register("silent", StreamService.giving((request, writer) -> {
+            begun.countDown();
             request.cancellation().await(SOON);
             letGo.countDown();
             return null;
         }));
         StreamOptions brief = StreamOptions.DEFAULT.withIdleTimeout(Duration.ofMillis(100));
         Stream<Object> stream = analytics.stream("billing", "silent", Map.of(), brief);
+        assertTrue(begun.await(SOON.toSeconds(), TimeUnit.SECONDS));
         assertThrows(CallTimeoutException.class, stream::next);
         assertTrue(isLetGo());
     }
@@ -281,10 +284,14 @@ class StreamTest extends TwoNodes {
     @Test
     void aDeadlineEndsBothSides() throws Exception {
         billing.register("endless", endless);
-        StreamOptions brief = StreamOptions.DEFAULT.withTimeout(Duration.ofMillis(300));
-        Stream<Object> stream = analytics.stream("billing", "endless", Map.of(), brief);
-        assertThrows(CallTimeoutException.class, stream::result);
-        assertTrue(isLetGo());
+        Duration timeout = Duration.ofMillis(300);
+        do { // it may pass before the service begins
+            StreamOptions brief = StreamOptions.DEFAULT.withTimeout(timeout);
+            Stream<Object> stream = analytics.stream("billing", "endless", Map.of(), brief);
+            assertThrows(CallTimeoutException.class, stream::result);
+            timeout = timeout.multipliedBy(4);
+            assertTrue(timeout.compareTo(SOON) < 0, "it never began, or was not told");
+        } while (!letGo.await(timeout.toMillis(), TimeUnit.MILLISECONDS));
     }
 
     @Test

