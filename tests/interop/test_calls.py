@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from speed.core.calls import checked_answer
 from speed.errors import CALL_ERRORS
 from tests.interop.harness import Agent, AgentError, until
 from tests.interop.languages import CHOSEN, LANGUAGES, pairs
@@ -234,6 +236,29 @@ def test_who_is_refused_is_counted_at_both_ends(between: Between, agents: Agents
     assert until(lambda: server.ask("stats")["refusedSenders"].get(caller.name, 0) > 0)
     assert caller.refusal("call", target=shy.name, service="add", arguments={"a": 1, "b": 1}).code == "ACCESS_DENIED"
     assert caller.ask("stats")["refusedBy"][shy.name] > 0
+
+
+@pairs("asks")
+def test_nodes_of_all_languages_tell_the_same_of_themselves(between: Between, source: str, target: str) -> None:
+    """S-14: of services, handlers of messages, peers and descriptors."""
+    caller, server = between(source, target)
+    server.ask("subscribe", pattern="counted.*")
+    caller.ask("publish", topic="counted.once", payload=1)
+    assert server.ask("event", timeout=20)["topic"] == "counted.once"
+    caller.call(server, "add", {"a": 1, "b": 1})
+
+    def told() -> dict[str, Any]:
+        return dict(checked_answer("STATS", caller.ask("stats", target=server.name), server.name))
+
+    assert until(lambda: "counted.*" in told()["handlers"])
+    stats = told()
+    assert {"numTimedOut", "numTimedOutQueued", "numWithdrawn", "numRefused"} < stats["services"]["add"].keys()
+    handler = stats["handlers"]["counted.*"]
+    assert sum(handler["runTimes"]) == sum(handler["queueTimes"]) == handler["numHandled"] > handler["numErrors"] == 0
+    assert 3 < stats["openFiles"] <= stats["maxOpenFiles"]
+    assert stats["queuedMessages"] >= 0
+    assert stats["peers"][caller.name]["receivedBytes"] >= stats["peers"][caller.name]["received"] >= 2
+    assert caller.ask("stats")["peers"][server.name]["sent"] >= stats["peers"][caller.name]["received"]
 
 
 @caller_of_each

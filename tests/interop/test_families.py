@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
+import speed
 from tests.interop.harness import Agent, until
-from tests.interop.languages import pairs
+from tests.interop.languages import CHOSEN, pairs
 from tests.interop.pool import Agents
 
 Between = Callable[..., tuple[Agent, Agent]]
@@ -49,3 +52,16 @@ def test_a_family_that_is_not_there_or_allows_nobody(
 
     assert until(is_denied)  # a node that joins is seen after a moment
     closed.ask("close")
+
+
+@pytest.mark.parametrize("source", [one for one in CHOSEN if one != "cpp"])  # C++ says UNKNOWN_NODE
+def test_a_family_that_is_only_starting_is_waited_for(agents: Agents, source: str) -> None:
+    caller = agents.shared("caller", source)
+    family = f"starting.{source}"
+    with speed.Node(f"{family}.1", root=agents.root, engine="python", allow=["caller.*"], starting=True) as member:
+        member.register("add", lambda a, b: a + b)
+        brief = caller.refusal("call", target=f"{family}.*", service="add", arguments={"a": 1, "b": 2}, timeout=0.5)
+        assert (brief.code, brief.execution) in (("NODE_STARTING", "not begun"), ("TIMEOUT", "not begun"))
+        call = caller.tell("call", target=f"{family}.*", service="add", arguments={"a": 1, "b": 2}, timeout=60)
+        member.ready()
+        assert caller.answer(call) == 3

@@ -94,6 +94,21 @@ def test_java_is_told_which_identity_of_python_called(nodes: Nodes) -> None:
     assert any(one.endswith(".opening") for one in nodes.lane("server", "caller"))
 
 
+def test_java_is_told_which_identity_sent_a_message(nodes: Nodes) -> None:
+    server = nodes.java("server", "caller", "plain")
+    nodes.python("caller").send("server", 1)
+    assert server.ask("receive", timeout=WAIT)["senderIdentity"] == nodes.fingerprint("caller")
+    nodes.plain_java("plain").ask("send", target="server", payload=1)
+    assert server.ask("receive", timeout=WAIT)["senderIdentity"] == ""
+
+
+def test_python_is_told_which_identity_of_java_sent_a_message(nodes: Nodes) -> None:
+    heard: Queue[tuple[str, str]] = Queue()
+    nodes.python("server", "caller").on_message(lambda one: heard.put((one.source, one.sender_identity)))
+    nodes.java("caller").ask("send", target="server", payload=1)
+    assert heard.get(timeout=WAIT) == ("caller", nodes.fingerprint("caller"))
+
+
 def test_python_is_told_which_identity_of_java_called(nodes: Nodes) -> None:
     nodes.python("server", "caller")
     assert who_by(nodes.java("caller"), "server") == ["caller", nodes.fingerprint("caller")]

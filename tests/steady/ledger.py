@@ -2,7 +2,7 @@
 
 A test that fails is repeated alone, once. What passes then is unsteady: a defect to be explained, yet no reason to hide
 what is right beside it. More than ``MOST`` in a run are a failure. Who repeats tests adds them here: the tests of
-Python, of Java and the scenarios of ``scripts/torture`` by this module, those of C++ by ``scripts/cpp``.
+Python and the scenarios of ``scripts/torture`` by this module, those of C++ and Java by their scripts.
 """
 
 from __future__ import annotations

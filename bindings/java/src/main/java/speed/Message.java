@@ -107,6 +107,15 @@ public final class Message {
     }
 
     /**
+     * The fingerprint that the sender proved.
+     *
+     * @return empty where either node has no identity, and of what was a dead letter
+     */
+    public String senderIdentity() {
+        return received.identity();
+    }
+
+    /**
      * The sequence of its envelope, to be compared as unsigned.
      *
      * @return generation and counter

@@ -88,6 +88,16 @@ public interface Peers {
     List<Map<String, Object>> describe(String target);
 
     /**
+     * The same of a family whose nodes must describe their services alike, as before a program relies on what one of them
+     * says. {@link #describe} only warns.
+     *
+     * @param family of nodes, {@code pricing.*}; up to 64 of them are asked
+     * @return what each of them describes
+     * @throws speed.errors.ConfigurationException where two of them differ, in the version of a service or otherwise
+     */
+    List<Map<String, Object>> describeAlike(String family);
+
+    /**
      * What a node says about itself: language, version, pid, fabrics, services.
      *
      * @param target name of the node

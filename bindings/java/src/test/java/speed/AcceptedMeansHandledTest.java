@@ -35,7 +35,7 @@ class AcceptedMeansHandledTest extends TwoNodes {
         }
         List<Object> seen = new ArrayList<>();
         for (long n = 0; n < 200; n++) {
-            seen.add(handled.poll(20, TimeUnit.SECONDS));
+            seen.add(handled.poll(60, TimeUnit.SECONDS));
         }
         for (long n = 0; n < 200; n++) {
             assertEquals(n, seen.get((int) n));
@@ -74,7 +74,7 @@ class AcceptedMeansHandledTest extends TwoNodes {
         }
         billing.subscribe("orders.*", message -> events.add(message.payload()));
         for (long n = 1; n <= 3; n++) {
-            assertEquals(n, events.poll(20, TimeUnit.SECONDS));
+            assertEquals(n, events.poll(60, TimeUnit.SECONDS));
         }
         released.countDown();
     }
@@ -86,7 +86,7 @@ class AcceptedMeansHandledTest extends TwoNodes {
 
     private static void awaits(CountDownLatch latch) {
         try {
-            assertTrue(latch.await(20, TimeUnit.SECONDS));
+            assertTrue(latch.await(60, TimeUnit.SECONDS));
         } catch (InterruptedException hurry) {
             throw new IllegalStateException(hurry);
         }

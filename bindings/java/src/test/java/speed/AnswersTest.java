@@ -56,7 +56,7 @@ class AnswersTest extends TwoNodes {
 
     private static Object answer(CompletableFuture<Object> call) throws Exception {
         try {
-            return call.get(20, TimeUnit.SECONDS);
+            return call.get(60, TimeUnit.SECONDS);
         } catch (ExecutionException failed) {
             return failed.getCause();
         }
@@ -145,10 +145,10 @@ class AnswersTest extends TwoNodes {
         java.util.concurrent.CountDownLatch entered = new java.util.concurrent.CountDownLatch(1);
         billing.register("hold", request -> {
             entered.countDown();
-            return released.await(40, TimeUnit.SECONDS);
+            return released.await(60, TimeUnit.SECONDS);
         });
         CompletableFuture<Object> call = analytics.submit("billing", "hold", Map.of(), SOON);
-        assertTrue(entered.await(20, TimeUnit.SECONDS));
+        assertTrue(entered.await(60, TimeUnit.SECONDS));
         billing.close(java.time.Duration.ZERO);
         NodeLeftException left = (NodeLeftException) answer(call);
         assertEquals(Execution.MAY_HAVE_RUN, left.execution());

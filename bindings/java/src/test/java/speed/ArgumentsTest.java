@@ -28,7 +28,7 @@ class ArgumentsTest extends TwoNodes {
     private static final Duration FOR_EVER = Duration.ofSeconds(Long.MAX_VALUE);
 
     private static Throwable failure(CompletableFuture<Object> future) {
-        return assertThrows(ExecutionException.class, () -> future.get(20, TimeUnit.SECONDS))
+        return assertThrows(ExecutionException.class, () -> future.get(60, TimeUnit.SECONDS))
                 .getCause();
     }
 

@@ -44,7 +44,7 @@ class DeclaredErrorsTest extends TwoNodes {
         assertEquals("billing", caught.node());
         ExecutionException failed = assertThrows(
                 ExecutionException.class,
-                () -> analytics.submit("billing", "pay", Map.of()).get(20, TimeUnit.SECONDS));
+                () -> analytics.submit("billing", "pay", Map.of()).get(60, TimeUnit.SECONDS));
         assertInstanceOf(InsufficientFunds.class, failed.getCause());
     }
 

@@ -34,7 +34,7 @@ class DepartureTest extends TwoNodes {
         analytics.onLeave(node -> noticed.countDown());
         released.countDown();
         billing.close();
-        assertTrue(noticed.await(20, TimeUnit.SECONDS));
+        assertTrue(noticed.await(60, TimeUnit.SECONDS));
         try (Node other = root.node("other", "analytics")) {
             analytics.ping(other.name());
             analytics.ping(other.name()); // whoever reads has looked at all lanes since the notice
@@ -43,26 +43,26 @@ class DepartureTest extends TwoNodes {
             assertEquals(n, analytics.receive(SOON).payload());
         }
         for (CompletableFuture<Object> call : calls) {
-            assertEquals(1 << 20, ((byte[]) call.get(20, TimeUnit.SECONDS)).length);
+            assertEquals(1 << 20, ((byte[]) call.get(60, TimeUnit.SECONDS)).length);
         }
     }
 
     @Test
     void callersThatGetNoAnswerAreNotifiedWhenTheLaneIsRead() throws InterruptedException {
-        billing.register("slow", request -> released.await(40, TimeUnit.SECONDS));
+        billing.register("slow", request -> released.await(60, TimeUnit.SECONDS));
         CompletableFuture<Object> call = analytics.submit("billing", "slow", Map.of(), SOON.multipliedBy(2));
         billing.sendAll("analytics", IntStream.range(0, IN_HAND + 100).boxed().toList());
         billing.close(java.time.Duration.ZERO);
         for (long n = 0; n < IN_HAND + 100; n++) {
             assertEquals(n, analytics.receive(SOON).payload());
         }
-        ExecutionException left = assertThrows(ExecutionException.class, () -> call.get(20, TimeUnit.SECONDS));
+        ExecutionException left = assertThrows(ExecutionException.class, () -> call.get(60, TimeUnit.SECONDS));
         assertEquals(NodeLeftException.class, left.getCause().getClass());
         released.countDown();
     }
 
     private List<CompletableFuture<Object>> callsThatWait() {
-        billing.register("blob", request -> released.await(40, TimeUnit.SECONDS) ? new byte[1 << 20] : null);
+        billing.register("blob", request -> released.await(60, TimeUnit.SECONDS) ? new byte[1 << 20] : null);
         List<CompletableFuture<Object>> calls = new ArrayList<>();
         for (int call = 0; call < ANSWERS; call++) {
             calls.add(analytics.submit("billing", "blob", Map.of(), SOON.multipliedBy(2)));

@@ -24,13 +24,13 @@ import speed.internal.fs.HeldFlushes;
 import speed.tool.BenchRoot;
 
 /** L-7: what was sent with durability {@code disk} is on the disk when the send returns. */
-@Timeout(120)
+@Timeout(300)
 class DurabilityTest {
     private static final int THREADS = 16;
     /** So many that the headers of all threads' envelopes do not add up to one message. */
     private static final int MESSAGE_BYTES = 10_000;
 
-    private static final long SECONDS = 20;
+    private static final long SECONDS = 60;
 
     private final HeldFlushes flushes = new HeldFlushes();
     private BenchRoot root;

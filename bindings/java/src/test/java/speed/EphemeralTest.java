@@ -18,9 +18,9 @@ import org.junit.jupiter.api.Timeout;
 import speed.tool.BenchRoot;
 
 /** L-15, L-27: of nodes whose names do not come back nothing stays, and nothing comes back. */
-@Timeout(120)
+@Timeout(300)
 class EphemeralTest {
-    private static final Duration SOON = Duration.ofSeconds(20);
+    private static final Duration SOON = Duration.ofSeconds(60);
     private static final int MANY = 60;
 
     private BenchRoot root;

@@ -47,7 +47,7 @@ class FailingHandlersTest extends TwoNodes {
 
     private void assertHandled(String... expected) throws InterruptedException {
         for (String one : expected) {
-            assertEquals(one, handled.poll(30, TimeUnit.SECONDS));
+            assertEquals(one, handled.poll(60, TimeUnit.SECONDS));
         }
     }
 
@@ -135,9 +135,9 @@ class FailingHandlersTest extends TwoNodes {
         analytics.send("billing", "next");
         assertHandled("bad 1", "bad 2");
         Files.delete(dead.resolve("00000001.letter"));
-        String one = handled.poll(30, TimeUnit.SECONDS);
+        String one = handled.poll(60, TimeUnit.SECONDS);
         while (one != null && one.startsWith("bad ")) {
-            one = handled.poll(30, TimeUnit.SECONDS);
+            one = handled.poll(60, TimeUnit.SECONDS);
         }
         assertEquals("next 1", one);
         assertTrue(letters().contains("%08d.letter".formatted(Limits.MAX_DEAD_LETTERS + 1)));

@@ -108,7 +108,8 @@ class FailureLogTest extends TwoNodes {
         });
         ExecutionFailedException failed = assertThrows(
                 ExecutionFailedException.class,
-                () -> analytics.send("billing", 1, SendOptions.DEFAULT.withAcknowledgement()));
+                () -> analytics.send(
+                        "billing", 1, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON)));
         assertEquals("billing: Speechless", failed.getMessage());
     }
 }

@@ -26,21 +26,21 @@ class FairnessTest extends TwoNodes {
         try (Node one = root.builder("one", "analytics", "billing").workers(1).open()) {
             one.register("work", request -> {
                 entered.countDown();
-                released.await(40, TimeUnit.SECONDS);
+                released.await(60, TimeUnit.SECONDS);
                 return served.incrementAndGet();
             });
             List<CompletableFuture<Object>> many = new ArrayList<>();
             for (int call = 0; call < 3_000; call++) {
                 many.add(analytics.submit("one", "work", Map.of(), SOON.multipliedBy(2)));
             }
-            assertTrue(entered.await(20, TimeUnit.SECONDS));
+            assertTrue(entered.await(60, TimeUnit.SECONDS));
             analytics.ping("one"); // all have arrived
             CompletableFuture<Object> other = billing.submit("one", "work", Map.of(), SOON.multipliedBy(2));
             billing.ping("one");
             released.countDown();
-            assertTrue((Long) other.get(20, TimeUnit.SECONDS) <= 3, () -> "it was served as number " + other.join());
+            assertTrue((Long) other.get(60, TimeUnit.SECONDS) <= 3, () -> "it was served as number " + other.join());
             for (CompletableFuture<Object> call : many) {
-                call.get(20, TimeUnit.SECONDS);
+                call.get(60, TimeUnit.SECONDS);
             }
         }
     }
@@ -50,7 +50,7 @@ class FairnessTest extends TwoNodes {
         CountDownLatch entered = new CountDownLatch(4);
         billing.register("hold", request -> {
             entered.countDown();
-            return released.await(40, TimeUnit.SECONDS);
+            return released.await(60, TimeUnit.SECONDS);
         });
         billing.onMessage(message -> {});
         List<CompletableFuture<Object>> calls = new ArrayList<>();
@@ -130,7 +130,7 @@ class FairnessTest extends TwoNodes {
 
     private static void awaits(CountDownLatch latch) {
         try {
-            assertTrue(latch.await(30, TimeUnit.SECONDS));
+            assertTrue(latch.await(60, TimeUnit.SECONDS));
         } catch (InterruptedException hurry) {
             throw new IllegalStateException(hurry);
         }

@@ -18,6 +18,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.AfterEach;
@@ -28,24 +29,27 @@ import speed.errors.AccessDeniedException;
 import speed.errors.ApplicationException;
 import speed.errors.CallTimeoutException;
 import speed.errors.ConfigurationException;
+import speed.errors.Execution;
 import speed.errors.InvalidNameException;
 import speed.errors.NodeClosedException;
+import speed.errors.NodeStartingException;
 import speed.errors.UnknownNodeException;
 import speed.options.CallOptions;
 import speed.options.Retry;
 import speed.options.SendOptions;
+import speed.options.ServiceDescription;
 import speed.options.ServiceOptions;
 import speed.tool.BenchRoot;
 
 /** Calls of families (S-40), and calls that are repeated (S-41). */
-@Timeout(120)
+@Timeout(300)
 class FamilyCallTest {
     private static final CallOptions KEYED = CallOptions.DEFAULT.withKey("alice");
 
     private static final CallOptions PATIENT = CallOptions.DEFAULT.withRetry(
             Retry.DEFAULT.withAttempts(1000).withBackoff(Duration.ofMillis(10)).withBudget(0));
-    private static final CallOptions HEDGED =
-            CallOptions.DEFAULT.withRetry(Retry.DEFAULT.withIdempotence().withHedge(Duration.ofMillis(50)));
+    private static final CallOptions HEDGED = CallOptions.DEFAULT.withRetry(
+            Retry.DEFAULT.withIdempotence().withHedge(Duration.ofMillis(50)).withBudget(0));
 
     private final Map<String, Node> members = new HashMap<>();
     private BenchRoot root;
@@ -109,7 +113,7 @@ class FamilyCallTest {
         for (int call = 0; call < 5; call++) {
             assertEquals(first, quote(KEYED));
         }
-        assertEquals(first, shop.submit("pricing.*", "quote", Map.of(), KEYED).get(20, TimeUnit.SECONDS));
+        assertEquals(first, shop.submit("pricing.*", "quote", Map.of(), KEYED).get(60, TimeUnit.SECONDS));
         members.remove(first).close();
         assertNotEquals(first, quote(KEYED));
     }
@@ -118,18 +122,18 @@ class FamilyCallTest {
     void whoHasFewestCallsUnderWayIsCalled() throws Exception {
         CountDownLatch gate = new CountDownLatch(1);
         empty(0, "shop").register("quote", request -> {
-            gate.await(20, TimeUnit.SECONDS);
+            gate.await(60, TimeUnit.SECONDS);
             return "pricing.0";
         });
         member(1);
         CompletableFuture<Object> one = shop.submit("pricing.*", "quote", Map.of());
         CompletableFuture<Object> other = shop.submit("pricing.*", "quote", Map.of());
-        CompletableFuture.anyOf(one, other).get(20, TimeUnit.SECONDS);
+        CompletableFuture.anyOf(one, other).get(60, TimeUnit.SECONDS);
         for (int call = 0; call < 5; call++) {
             assertEquals("pricing.1", quote());
         }
         gate.countDown();
-        CompletableFuture.allOf(one, other).get(20, TimeUnit.SECONDS);
+        CompletableFuture.allOf(one, other).get(60, TimeUnit.SECONDS);
     }
 
     @Test
@@ -140,7 +144,7 @@ class FamilyCallTest {
         for (int call = 0; call < 4; call++) {
             assertEquals("pricing.2", quote());
             assertEquals(
-                    "pricing.2", shop.submit("pricing.*", "quote", Map.of()).get(20, TimeUnit.SECONDS));
+                    "pricing.2", shop.submit("pricing.*", "quote", Map.of()).get(60, TimeUnit.SECONDS));
         }
     }
 
@@ -171,20 +175,108 @@ class FamilyCallTest {
         assertThrows(ConfigurationException.class, () -> shop.call("pricing.0", "quote", Map.of(), KEYED));
     }
 
+    /** One that does not serve yet. */
+    private Node starting(int number) {
+        Node made = root.builder("pricing." + number, "shop").starting().open();
+        members.put(made.name(), made);
+        return made;
+    }
+
+    @Test
+    void oneWhoseMembersAreOnlyStartingIsWaitedFor() throws Exception {
+        Node member = starting(0);
+        member.register("quote", request -> "at last");
+        CompletableFuture<Object> call = CompletableFuture.supplyAsync(this::quote);
+        CompletableFuture<Object> other = CompletableFuture.supplyAsync(
+                () -> shop.submit("pricing.*", "quote", Map.of()).join());
+        CompletableFuture<Void> sent = CompletableFuture.runAsync(() -> shop.send("pricing.*", "hello"));
+        assertFalse(call.isDone());
+        assertFalse(other.isDone());
+        member.ready();
+        assertEquals("at last", call.get(60, TimeUnit.SECONDS));
+        assertEquals("at last", other.get(60, TimeUnit.SECONDS));
+        sent.get(60, TimeUnit.SECONDS);
+    }
+
+    @Test
+    void oneWhoseMembersStartForTooLongSaysSo() {
+        starting(0);
+        CallOptions brief = CallOptions.DEFAULT.withTimeout(Duration.ofMillis(100));
+        NodeStartingException late = assertThrows(NodeStartingException.class, () -> quote(brief));
+        assertEquals(Execution.NOT_BEGUN, late.execution());
+    }
+
+    @Test
+    void aMemberThatServesIsAskedBeforeOneThatIsStarting() {
+        starting(0);
+        member(1);
+        for (int call = 0; call < 4; call++) {
+            assertEquals("pricing.1", quote());
+        }
+    }
+
+    @Test
+    void aMemberThatIsOnlyStartingIsNotAskedBesideASlowOne() throws Exception {
+        starting(0);
+        CountDownLatch gate = new CountDownLatch(1);
+        empty(1, "shop")
+                .register(
+                        "quote",
+                        request -> gate.await(60, TimeUnit.SECONDS) ? "slow" : "late",
+                        ServiceOptions.DEFAULT.withIdempotence());
+        CompletableFuture<Object> call = CompletableFuture.supplyAsync(() -> quote(HEDGED));
+        assertThrows(TimeoutException.class, () -> call.get(200, TimeUnit.MILLISECONDS));
+        gate.countDown();
+        assertEquals("slow", call.get(60, TimeUnit.SECONDS));
+    }
+
     @Test
     void messagesAndQuestionsGoToAMember() throws Exception {
         BlockingQueue<Object> got = new LinkedBlockingQueue<>();
         member(0).onMessage(message -> got.add(message.payload()));
-        shop.send("pricing.*", "one", SendOptions.DEFAULT.withAcknowledgement());
+        shop.send("pricing.*", "one", SendOptions.DEFAULT.withAcknowledgement().withTimeout(Duration.ofSeconds(60)));
         shop.sendAll("pricing.*", List.of("two", "three"));
         for (String payload : List.of("one", "two", "three")) {
-            assertEquals(payload, got.poll(20, TimeUnit.SECONDS));
+            assertEquals(payload, got.poll(60, TimeUnit.SECONDS));
         }
         assertEquals(List.of("quote"), shop.services("pricing.*"));
         assertEquals(1, shop.describe("pricing.*").size());
         assertEquals("pricing.0", shop.info("pricing.*").get("name"));
         shop.ping("pricing.*");
         assertThrows(ConfigurationException.class, () -> shop.segment("pricing.*", 100, 0));
+    }
+
+    private void described(int number, String version) {
+        ServiceDescription description = ServiceDescription.of("quotes").withVersion(version);
+        empty(number, "shop")
+                .register(
+                        "quote",
+                        request -> 1,
+                        ServiceOptions.DEFAULT.withIdempotence().withDescription(description));
+    }
+
+    @Test
+    void membersThatDifferAreRefusedOnDemand() {
+        described(0, "1");
+        assertEquals("1", shop.describeAlike("pricing.*").get(0).get("version"));
+        described(1, "1");
+        described(2, "2");
+        shop.waitFor("pricing.2", Duration.ofSeconds(60));
+        eventually(() -> refusalOfUnlike()
+                .equals("the nodes of 'pricing.*' are not alike: 'pricing.0' and 'pricing.2' differ: 'quote' has"
+                        + " version '1' and '2'"));
+        assertEquals("1", shop.describe("pricing.*").get(0).get("version"));
+        assertEquals(shop.describe("pricing.2"), shop.describeAlike("pricing.2")); // a node alone is as it is
+    }
+
+    /** Empty as long as the last one that joined is not seen. */
+    private String refusalOfUnlike() {
+        try {
+            shop.describeAlike("pricing.*");
+            return "";
+        } catch (ConfigurationException unlike) {
+            return unlike.getMessage();
+        }
     }
 
     @Test
@@ -321,12 +413,12 @@ class FamilyCallTest {
         assertInstanceOf(ConfigurationException.class, failureOf(shop.submit("pricing.0", "quote", Map.of(), HEDGED)));
     }
 
-    private static void eventually(BooleanSupplier holds) throws InterruptedException {
-        long deadline = System.nanoTime() + 20_000_000_000L;
-        while (!holds.getAsBoolean() && System.nanoTime() < deadline) {
-            Thread.sleep(20);
+    private static void eventually(BooleanSupplier holds) {
+        long deadline = System.nanoTime() + 60_000_000_000L;
+        while (!holds.getAsBoolean()) {
+            assertTrue(System.nanoTime() < deadline, "it never held");
+            Thread.yield();
         }
-        assertTrue(holds.getAsBoolean());
     }
 
     @Test

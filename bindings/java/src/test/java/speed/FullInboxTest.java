@@ -83,7 +83,7 @@ class FullInboxTest extends TwoNodes {
         FutureTask<String> patient = fill("billing");
         FutureTask<String> brief = send("billing", Duration.ofMillis(50));
         start(brief);
-        ExecutionException full = assertThrows(ExecutionException.class, () -> brief.get(20, TimeUnit.SECONDS));
+        ExecutionException full = assertThrows(ExecutionException.class, () -> brief.get(60, TimeUnit.SECONDS));
         assertEquals(InboxFullException.class, full.getCause().getClass());
         assertFalse(patient.isDone());
         while (!patient.isDone()) {
@@ -96,7 +96,7 @@ class FullInboxTest extends TwoNodes {
     void aSenderThatWaitsForRoomIsNotifiedThatItsNodeWasClosed() {
         FutureTask<String> patient = fill("billing");
         sender.close(Duration.ZERO);
-        ExecutionException closed = assertThrows(ExecutionException.class, () -> patient.get(20, TimeUnit.SECONDS));
+        ExecutionException closed = assertThrows(ExecutionException.class, () -> patient.get(60, TimeUnit.SECONDS));
         assertEquals(NodeClosedException.class, closed.getCause().getClass());
     }
 
@@ -122,7 +122,7 @@ class FullInboxTest extends TwoNodes {
         sender.register("quick", request -> "quick");
         sender.register("slow", request -> {
             slow.countDown();
-            return released.await(40, TimeUnit.SECONDS);
+            return released.await(60, TimeUnit.SECONDS);
         });
         for (int call = 0; call < 300; call++) { // from here on it takes less time than answers may wait for each other
             analytics.call("sender", "quick", Map.of());
@@ -134,7 +134,7 @@ class FullInboxTest extends TwoNodes {
         billing.submit("sender", "slow", Map.of());
         sender.receive(SOON);
         sender.receive(SOON); // one is finished: the lane is read again
-        assertTrue(slow.await(20, TimeUnit.SECONDS));
+        assertTrue(slow.await(60, TimeUnit.SECONDS));
         assertEquals(List.of("quick", "slow"), analytics.services("sender"));
         if (count(sender, "answers_undelivered")
                 == 0) { // else the worker itself had the time to wait for room, in vain

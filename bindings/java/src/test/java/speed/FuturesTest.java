@@ -27,11 +27,11 @@ class FuturesTest extends TwoNodes {
     private final CountDownLatch released = new CountDownLatch(1);
 
     private static Object get(CompletableFuture<Object> future) throws Exception {
-        return future.get(20, TimeUnit.SECONDS);
+        return future.get(60, TimeUnit.SECONDS);
     }
 
     private Object hold() throws InterruptedException {
-        return released.await(40, TimeUnit.SECONDS);
+        return released.await(60, TimeUnit.SECONDS);
     }
 
     private static Throwable failure(CompletableFuture<Object> future) {
@@ -44,7 +44,7 @@ class FuturesTest extends TwoNodes {
         CyclicBarrier all = new CyclicBarrier(WORKERS);
         analytics.register("one", request -> 1);
         billing.register("ask", request -> {
-            all.await(20, TimeUnit.SECONDS);
+            all.await(60, TimeUnit.SECONDS);
             return get(billing.submit("analytics", "one", Map.of()));
         });
         List<CompletableFuture<Object>> calls = new ArrayList<>();
@@ -78,12 +78,12 @@ class FuturesTest extends TwoNodes {
         CountDownLatch last = new CountDownLatch(1);
         List<CompletableFuture<Boolean>> waiting = new ArrayList<>();
         for (int call = 0; call < 2 * WORKERS; call++) {
-            waiting.add(analytics.submit("billing", "one", Map.of()).thenApply(one -> awaits(last, 15)));
+            waiting.add(analytics.submit("billing", "one", Map.of()).thenApply(one -> awaits(last, 45)));
         }
         analytics.submit("billing", "one", Map.of()).thenRun(last::countDown);
         released.countDown(); // what hangs on a future that ended already runs at once, in this thread
         for (CompletableFuture<Boolean> future : waiting) {
-            assertTrue(future.get(20, TimeUnit.SECONDS));
+            assertTrue(future.get(60, TimeUnit.SECONDS));
         }
     }
 
@@ -103,7 +103,7 @@ class FuturesTest extends TwoNodes {
         releaser.setDaemon(true);
         releaser.start();
         assertEquals(true, get(call));
-        assertSame(waiter, made.get(20, TimeUnit.SECONDS));
+        assertSame(waiter, made.get(60, TimeUnit.SECONDS));
     }
 
     @Test
@@ -112,10 +112,10 @@ class FuturesTest extends TwoNodes {
         CompletableFuture<Object> call = analytics.submit("billing", "one", Map.of());
         assertThrows(TimeoutException.class, () -> call.get(10, TimeUnit.MILLISECONDS));
         Thread.currentThread().interrupt();
-        assertThrows(InterruptedException.class, () -> call.get(20, TimeUnit.SECONDS));
+        assertThrows(InterruptedException.class, () -> call.get(60, TimeUnit.SECONDS));
         CompletableFuture<Boolean> ended = call.thenApply(one -> true);
         released.countDown();
-        assertTrue(ended.get(20, TimeUnit.SECONDS));
+        assertTrue(ended.get(60, TimeUnit.SECONDS));
         assertEquals(true, call.get());
     }
 
@@ -152,7 +152,7 @@ class FuturesTest extends TwoNodes {
         Thread closer = new Thread(closing);
         closer.setDaemon(true);
         closer.start();
-        closing.get(20, TimeUnit.SECONDS);
+        closing.get(60, TimeUnit.SECONDS);
         long until = System.nanoTime() + SOON.toNanos();
         while (!calls.stream().allMatch(CompletableFuture::isDone)) { // who gets one would run what hangs on it
             assertTrue(System.nanoTime() < until, "futures are left");

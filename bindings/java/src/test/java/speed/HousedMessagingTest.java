@@ -37,9 +37,9 @@ import speed.options.SendOptions;
 import speed.tool.BenchRoot;
 
 /** M-29, M-31: nodes with an audit and with schemas. */
-@Timeout(60)
+@Timeout(300)
 class HousedMessagingTest {
-    private static final Duration SOON = Duration.ofSeconds(20);
+    private static final Duration SOON = Duration.ofSeconds(60);
     private static final byte[] FILE = {'{', '}'};
     private static final SchemaReference ORDER = SchemaReference.of("order", "v1", "json-schema", FILE);
     private static final SendOptions PERSONAL = SendOptions.DEFAULT.withProtection(Protection.NONE.withPii());

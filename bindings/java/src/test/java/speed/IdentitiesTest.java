@@ -21,6 +21,9 @@ import java.util.Collections;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
@@ -62,10 +65,11 @@ import speed.options.ServiceOptions;
 import speed.tool.BenchRoot;
 
 /** Nodes with identities: links that a holder of the shared key alone can neither read nor write (I-1 to I-9). */
-@Timeout(120)
+@Timeout(300)
 class IdentitiesTest {
     private static final SecureRandom RANDOM = new SecureRandom();
-    private static final SendOptions CONFIRMED = SendOptions.DEFAULT.withAcknowledgement();
+    private static final SendOptions CONFIRMED =
+            SendOptions.DEFAULT.withAcknowledgement().withTimeout(Duration.ofSeconds(60));
 
     @TempDir
     Path secrets;
@@ -146,7 +150,7 @@ class IdentitiesTest {
     }
 
     private static void eventually(BooleanSupplier holds) throws InterruptedException {
-        long deadline = System.nanoTime() + 20_000_000_000L;
+        long deadline = System.nanoTime() + 60_000_000_000L;
         while (!holds.getAsBoolean() && System.nanoTime() < deadline) {
             Thread.sleep(20);
         }
@@ -175,6 +179,26 @@ class IdentitiesTest {
         Path mine = identity("analytics");
         assertEquals(called("analytics", fingerprint(mine), 0), who(node("analytics", mine)));
         assertEquals(called("plain", "", 0), who(node("plain", null)));
+    }
+
+    @Test
+    void aHandlerIsToldWhichIdentitySentAMessage() throws Exception {
+        Node billing = node("billing", identity("billing"), "analytics", "plain");
+        BlockingQueue<List<Object>> seen = new LinkedBlockingQueue<>();
+        billing.onMessage(
+                one -> seen.add(called(one.source(), one.senderIdentity(), ((String) one.payload()).length())));
+        billing.subscribe("orders.*", one -> seen.add(called(one.source(), one.senderIdentity(), 0)));
+        Path mine = identity("analytics");
+        Node analytics = node("analytics", mine);
+        analytics.send("billing", "small");
+        analytics.publish("orders.new", 1);
+        analytics.segment("billing", 100, 0);
+        analytics.send("billing", "large".repeat(100));
+        for (long size : new long[] {5, 0, 500}) {
+            assertEquals(called("analytics", fingerprint(mine), size), seen.poll(60, TimeUnit.SECONDS));
+        }
+        node("plain", null).send("billing", "plain");
+        assertEquals(called("plain", "", 5), seen.poll(60, TimeUnit.SECONDS));
     }
 
     @Test

@@ -30,7 +30,7 @@ class InterruptTest extends TwoNodes {
     void aCallerInterruptedWhileItReadsGetsItsAnswerAndOthersGetTheirs() throws Exception {
         billing.register("slow", request -> {
             started.countDown();
-            return released.await(20, TimeUnit.SECONDS);
+            return released.await(60, TimeUnit.SECONDS);
         });
         billing.register("quick", request -> "done");
         Thread[] caller = new Thread[1];
@@ -39,12 +39,12 @@ class InterruptTest extends TwoNodes {
             call("slow");
             return Thread.interrupted();
         });
-        assertTrue(started.await(20, TimeUnit.SECONDS));
+        assertTrue(started.await(60, TimeUnit.SECONDS));
         caller[0].interrupt();
         assertEquals("done", call("quick"));
         caller[0].interrupt();
         released.countDown();
-        assertTrue(slow.get(20, TimeUnit.SECONDS), "the interrupt was lost");
+        assertTrue(slow.get(60, TimeUnit.SECONDS), "the interrupt was lost");
         assertEquals("done", call("quick"));
     }
 
@@ -56,9 +56,9 @@ class InterruptTest extends TwoNodes {
             started.countDown();
             return billing.receive(SOON);
         });
-        assertTrue(started.await(20, TimeUnit.SECONDS));
+        assertTrue(started.await(60, TimeUnit.SECONDS));
         receiver[0].interrupt();
-        ExecutionException ended = assertThrows(ExecutionException.class, () -> waiting.get(20, TimeUnit.SECONDS));
+        ExecutionException ended = assertThrows(ExecutionException.class, () -> waiting.get(60, TimeUnit.SECONDS));
         assertTrue(
                 ended.getCause() instanceof InterruptedException,
                 ended.getCause().toString());
@@ -82,13 +82,13 @@ class InterruptTest extends TwoNodes {
         billing.register("slow", request -> {
             worker[0] = Thread.currentThread();
             started.countDown();
-            return released.await(20, TimeUnit.SECONDS);
+            return released.await(60, TimeUnit.SECONDS);
         });
         billing.register("quick", request -> "done");
         var slow = analytics.submit("billing", "slow", Map.of());
-        assertTrue(started.await(20, TimeUnit.SECONDS));
+        assertTrue(started.await(60, TimeUnit.SECONDS));
         worker[0].interrupt();
-        ExecutionException failed = assertThrows(ExecutionException.class, () -> slow.get(20, TimeUnit.SECONDS));
+        ExecutionException failed = assertThrows(ExecutionException.class, () -> slow.get(60, TimeUnit.SECONDS));
         assertEquals("ExecutionFailedException", failed.getCause().getClass().getSimpleName());
         assertEquals("done", call("quick"));
     }

@@ -26,7 +26,7 @@ import speed.options.SendOptions;
 import speed.tool.BenchRoot;
 
 /** S-8, S-17: what ends its process runs at most once, or as often as was agreed. */
-@Timeout(180)
+@Timeout(300)
 class KilledServerTest {
     private static final Duration SOON = Duration.ofSeconds(60);
 
@@ -64,7 +64,7 @@ class KilledServerTest {
     }
 
     private static SpeedException failureOf(CompletableFuture<Object> call) {
-        return (SpeedException) assertThrows(ExecutionException.class, () -> call.get(40, TimeUnit.SECONDS))
+        return (SpeedException) assertThrows(ExecutionException.class, () -> call.get(60, TimeUnit.SECONDS))
                 .getCause();
     }
 

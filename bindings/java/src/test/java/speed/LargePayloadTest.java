@@ -70,8 +70,8 @@ class LargePayloadTest extends TwoNodes {
             analytics.send("billing", new byte[] {(byte) number});
         }
         for (int number = 0; number < 6; number++) {
-            assertArrayEquals(large, received.poll(20, TimeUnit.SECONDS));
-            assertArrayEquals(new byte[] {(byte) number}, received.poll(20, TimeUnit.SECONDS));
+            assertArrayEquals(large, received.poll(60, TimeUnit.SECONDS));
+            assertArrayEquals(new byte[] {(byte) number}, received.poll(60, TimeUnit.SECONDS));
         }
     }
 
@@ -103,7 +103,7 @@ class LargePayloadTest extends TwoNodes {
 
     private static void waitFor(CountDownLatch latch) {
         try {
-            assertTrue(latch.await(20, TimeUnit.SECONDS));
+            assertTrue(latch.await(60, TimeUnit.SECONDS));
         } catch (InterruptedException unexpected) {
             throw new AssertionError(unexpected);
         }

@@ -48,7 +48,7 @@ class LeavingTest extends TwoNodes {
 
     private static void awaits(CountDownLatch latch) {
         try {
-            assertTrue(latch.await(30, TimeUnit.SECONDS));
+            assertTrue(latch.await(60, TimeUnit.SECONDS));
         } catch (InterruptedException hurry) {
             throw new IllegalStateException(hurry);
         }
@@ -92,7 +92,7 @@ class LeavingTest extends TwoNodes {
         assertThrows(UnknownNodeException.class, () -> analytics.waitFor("leaver", Duration.ofMillis(1)));
         assertEquals(new Published(List.of(), Map.of()), analytics.publish("orders.new", 1));
         released.countDown();
-        assertEquals("done", inHand.get(20, TimeUnit.SECONDS));
+        assertEquals("done", inHand.get(60, TimeUnit.SECONDS));
         closing.join();
     }
 
@@ -109,7 +109,7 @@ class LeavingTest extends TwoNodes {
         CompletableFuture<Object> waiting = analytics.submit("leaver", "hold", Map.of(), SOON.multipliedBy(2));
         analytics.ping("leaver"); // it has arrived
         leaver.close(Duration.ofMillis(10));
-        ExecutionException ended = assertThrows(ExecutionException.class, () -> waiting.get(20, TimeUnit.SECONDS));
+        ExecutionException ended = assertThrows(ExecutionException.class, () -> waiting.get(60, TimeUnit.SECONDS));
         assertEquals(Execution.NOT_BEGUN, ((SpeedException) ended.getCause()).execution());
         assertEquals(NodeLeavingException.class, ended.getCause().getClass());
     }

@@ -101,7 +101,7 @@ class LockOrderTest extends TwoNodes {
             }
             calls.get(49).cancel(true);
             calls.forEach(call -> call.exceptionally(withdrawn -> null)
-                    .orTimeout(20, TimeUnit.SECONDS)
+                    .orTimeout(60, TimeUnit.SECONDS)
                     .join());
         }
     }

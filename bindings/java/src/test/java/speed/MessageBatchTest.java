@@ -52,14 +52,29 @@ class MessageBatchTest extends TwoNodes {
     @Test
     void messagesAndEventsComeInBatchesAndInTheOrderOfTheirSender() throws InterruptedException {
         Collected collected = new Collected(1100);
-        billing.onBatch(collected, "orders.*");
+        CountDownLatch sent = new CountDownLatch(1);
+        billing.onBatch(
+                messages -> {
+                    assertTrue(sent.await(SOON.toSeconds(), TimeUnit.SECONDS));
+                    return collected.handle(messages);
+                },
+                "orders.*");
         analytics.sendAll("billing", LongStream.range(0, 1000).boxed().toList());
         for (long number = 1000; number < 1100; number++) {
             assertEquals(1, analytics.publish("orders.new", number).count());
         }
+        awaitReceived(1100);
+        sent.countDown();
         collected.await();
         assertEquals(LongStream.range(0, 1100).boxed().toList(), collected.payloads());
-        assertTrue(collected.batches.size() < 1000);
+        assertTrue(collected.batches.size() < 1100);
+    }
+
+    private void awaitReceived(long messages) {
+        long until = System.nanoTime() + SOON.toNanos();
+        while (!Long.valueOf(messages).equals(((Map<?, ?>) billing.stats().get("counters")).get("messages_received"))) {
+            assertTrue(System.nanoTime() < until, "they did not come");
+        }
     }
 
     @Test

@@ -60,7 +60,7 @@ class MessagingTest extends TwoNodes {
                             SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON)));
             assertTrue(refused.getMessage().contains("OTHER_NAMESPACE"), refused.getMessage());
             acme.send("other", 2L, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
-            assertEquals(2L, heard.poll(20, TimeUnit.SECONDS));
+            assertEquals(2L, heard.poll(60, TimeUnit.SECONDS));
         }
     }
 
@@ -106,10 +106,10 @@ class MessagingTest extends TwoNodes {
         CountDownLatch goesOn = new CountDownLatch(1);
         billing.onMessage(message -> {
             handled.add(message.payload());
-            assertDoesNotThrow(() -> goesOn.await(20, TimeUnit.SECONDS));
+            assertDoesNotThrow(() -> goesOn.await(60, TimeUnit.SECONDS));
         });
         analytics.send("billing", "first");
-        assertEquals("first", handled.poll(20, TimeUnit.SECONDS));
+        assertEquals("first", handled.poll(60, TimeUnit.SECONDS));
         Thread releasing = new Thread(() -> {
             try {
                 assertFalse(new CountDownLatch(1).await(1200, TimeUnit.MILLISECONDS)); // its second is over
@@ -188,7 +188,7 @@ class MessagingTest extends TwoNodes {
         billing.subscribe("orders.*", events::add);
         assertEquals(1, analytics.publish("orders.created", List.of(1, 2)).count());
         assertEquals(0, analytics.publish("other", 1).count());
-        assertEquals(List.of(1L, 2L), events.poll(20, TimeUnit.SECONDS).payload());
+        assertEquals(List.of(1L, 2L), events.poll(60, TimeUnit.SECONDS).payload());
     }
 
     /** M-33. */
@@ -227,10 +227,10 @@ class MessagingTest extends TwoNodes {
             busy.onMessage(message -> {
                 handled.add(message.source());
                 entered.countDown();
-                assertDoesNotThrow(() -> goOn.await(30, TimeUnit.SECONDS));
+                assertDoesNotThrow(() -> goOn.await(60, TimeUnit.SECONDS));
             });
             analytics.send("busy", 1);
-            assertTrue(entered.await(20, TimeUnit.SECONDS));
+            assertTrue(entered.await(60, TimeUnit.SECONDS));
             analytics.send("busy", 2);
             calm.send("busy", 3, SendOptions.DEFAULT.withPriority(6));
             urgent.send("busy", 4, SendOptions.DEFAULT.withPriority(9));
@@ -240,7 +240,7 @@ class MessagingTest extends TwoNodes {
             }
             goOn.countDown();
             for (String expected : List.of("analytics", "urgent", "calm", "analytics")) {
-                assertEquals(expected, handled.poll(20, TimeUnit.SECONDS));
+                assertEquals(expected, handled.poll(60, TimeUnit.SECONDS));
             }
         }
     }

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.io.TempDir;
 import speed.tool.BenchRoot;
 
 /** A program that is a module, with all jars on the module path and {@code requires speed;} as its only word about them. */
-@Timeout(120)
+@Timeout(300)
 class ModulePathTest {
     private static final String MODULE = "module shop { requires speed; }";
     private static final String PROGRAM = """

@@ -164,7 +164,7 @@ class NodeLifeTest extends TwoNodes {
                 root.path().toString(),
                 KeyFiles.load(root.path().resolve("speed.key").toString()));
         try (Node beating = root.builder("beating")
-                .lease(Duration.ofMillis(3_500), Duration.ofMillis(1_100))
+                .lease(Duration.ofSeconds(20), Duration.ofMillis(1_100))
                 .open()) {
             long deadline = System.nanoTime() + SOON.toNanos();
             long last = registry.live(beating.name()).heartbeatMonotonicMs();
@@ -190,7 +190,7 @@ class NodeLifeTest extends TwoNodes {
             loser.onLost(lost::complete);
             Files.createFile(Path.of(Names.claimPath(root.path().toString(), "loser", 2)));
             Files.delete(Path.of(Names.entryPath(root.path().toString(), "loser")));
-            assertEquals("LEASE_LOST", lost.get(20, TimeUnit.SECONDS).code());
+            assertEquals("LEASE_LOST", lost.get(60, TimeUnit.SECONDS).code());
             assertThrows(LeaseLostException.class, loser::nodes);
             assertTrue(loser.isClosed());
         }
@@ -202,7 +202,7 @@ class NodeLifeTest extends TwoNodes {
         Path key = root.path().resolve("speed.key");
         try (Node beating = root.builder("beating")
                 .allow("analytics")
-                .lease(Duration.ofSeconds(5), Duration.ofMillis(50))
+                .lease(Duration.ofSeconds(20), Duration.ofMillis(50))
                 .open()) {
             beating.register("one", request -> 1);
             analytics.allow("beating");

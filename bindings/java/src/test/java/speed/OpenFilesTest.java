@@ -19,9 +19,9 @@ import speed.options.SendOptions;
 import speed.tool.BenchRoot;
 
 /** L-26: what others make a node hold open is bounded. */
-@Timeout(120)
+@Timeout(300)
 class OpenFilesTest {
-    private static final Duration SOON = Duration.ofSeconds(20);
+    private static final Duration SOON = Duration.ofSeconds(60);
     private static final SendOptions ACKNOWLEDGED =
             SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
     private static final int MANY = 24;

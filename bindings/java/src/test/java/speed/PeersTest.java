@@ -26,9 +26,9 @@ class PeersTest extends TwoNodes {
         billing.onJoin(node -> news.add("+" + node.name()));
         billing.onLeave(node -> news.add("-" + node.name()));
         try (Node guest = root.node("guest")) {
-            assertEquals("+" + guest.name(), news.poll(20, TimeUnit.SECONDS)); // who is gone at once may pass unseen
+            assertEquals("+" + guest.name(), news.poll(60, TimeUnit.SECONDS)); // who is gone at once may pass unseen
         }
-        assertEquals("-guest", news.poll(20, TimeUnit.SECONDS));
+        assertEquals("-guest", news.poll(60, TimeUnit.SECONDS));
     }
 
     @Test
@@ -85,20 +85,20 @@ class PeersTest extends TwoNodes {
         CountDownLatch released = new CountDownLatch(1);
         billing.register("slow", request -> {
             started.countDown();
-            return released.await(20, TimeUnit.SECONDS);
+            return released.await(60, TimeUnit.SECONDS);
         });
         CompletableFuture<Object> call = analytics.submit("billing", "slow", Map.of());
         assertTrue(waited(started));
         billing.close(Duration.ZERO);
         released.countDown();
-        ExecutionException error = assertThrows(ExecutionException.class, () -> call.get(20, TimeUnit.SECONDS));
+        ExecutionException error = assertThrows(ExecutionException.class, () -> call.get(60, TimeUnit.SECONDS));
         assertTrue(
                 error.getCause() instanceof NodeLeftException, error.getCause().toString());
     }
 
     private static boolean waited(CountDownLatch latch) {
         try {
-            return latch.await(20, TimeUnit.SECONDS);
+            return latch.await(60, TimeUnit.SECONDS);
         } catch (InterruptedException error) {
             return false;
         }

@@ -36,9 +36,9 @@ import speed.options.SendOptions;
 import speed.tool.BenchRoot;
 
 /** M-18, M-25: nodes whose messages are signed and encrypted. */
-@Timeout(60)
+@Timeout(300)
 class ProtectedMessagingTest {
-    private static final Duration SOON = Duration.ofSeconds(20);
+    private static final Duration SOON = Duration.ofSeconds(60);
     private static final Map<String, Object> ORDER = Map.of("amount", 1000L, "card", "4111-1111");
 
     private final MessageKey signer =
@@ -113,7 +113,7 @@ class ProtectedMessagingTest {
         });
         assertThrows(InvalidArgumentsException.class, () -> orders.send("billing", "not signed", acknowledged));
         orders.send("billing", "signed", acknowledged.withProtection(both));
-        assertEquals("signed", handled.poll(20, TimeUnit.SECONDS));
+        assertEquals("signed", handled.poll(60, TimeUnit.SECONDS));
         assertTrue(handled.isEmpty());
     }
 
@@ -126,7 +126,7 @@ class ProtectedMessagingTest {
                 1,
                 orders.publish("orders.created", ORDER, SendOptions.DEFAULT.withProtection(both))
                         .count());
-        assertEquals(ORDER, events.poll(20, TimeUnit.SECONDS).payload());
+        assertEquals(ORDER, events.poll(60, TimeUnit.SECONDS).payload());
     }
 
     /** M-9: who has no settings hands out what travelled. */

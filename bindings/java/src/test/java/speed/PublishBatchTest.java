@@ -42,7 +42,7 @@ class PublishBatchTest extends TwoNodes {
     }
 
     private Message next() throws InterruptedException {
-        return got.poll(20, TimeUnit.SECONDS);
+        return got.poll(60, TimeUnit.SECONDS);
     }
 
     @Test
@@ -61,7 +61,10 @@ class PublishBatchTest extends TwoNodes {
     @Test
     void aBatchForOneNodeIsOneMessageWithOneAcknowledgement() throws InterruptedException {
         billing.onMessage(got::add);
-        String id = analytics.sendBatch("billing", List.of(1, 2), SendOptions.DEFAULT.withAcknowledgement());
+        String id = analytics.sendBatch(
+                "billing",
+                List.of(1, 2),
+                SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
         Message message = next();
         assertEquals(id, message.messageId());
         assertEquals(List.of(1L, 2L), message.payloads());
@@ -186,7 +189,7 @@ class PublishBatchTest extends TwoNodes {
                     publisher.publishBatch(pairs, SendOptions.DEFAULT.withTimeout(Duration.ofSeconds(1)));
             Duration took = Duration.ofNanos(System.nanoTime() - began);
             published.values().forEach(one -> assertEquals(Map.of("analytics", "INBOX_FULL"), one.failed()));
-            assertTrue(took.compareTo(Duration.ofSeconds(5)) < 0, took.toString());
+            assertTrue(took.compareTo(Duration.ofSeconds(pairs.size())) < 0, took.toString());
             released.countDown();
         }
     }
@@ -210,11 +213,11 @@ class PublishBatchTest extends TwoNodes {
                             .publishBatch("orders.made", List.of("one", "two"), both)
                             .count());
             analytics.publishBatch(List.of(Map.entry("orders.paid", 3)), both);
-            Message event = opened.poll(20, TimeUnit.SECONDS);
+            Message event = opened.poll(60, TimeUnit.SECONDS);
             assertEquals(List.of("one", "two"), event.payloads());
             assertEquals("analytics-1", event.signedBy());
             assertEquals("reader-1", event.openedBy());
-            assertEquals(List.of(3L), opened.poll(20, TimeUnit.SECONDS).payloads());
+            assertEquals(List.of(3L), opened.poll(60, TimeUnit.SECONDS).payloads());
         }
         assertThrows(WireException.class, next()::payloads);
     }
@@ -227,7 +230,7 @@ class PublishBatchTest extends TwoNodes {
         BlockingQueue<List<Object>> read = new LinkedBlockingQueue<>();
         billing.subscribe("large.*", event -> read.add(event.payloads()));
         analytics.publishBatch("large.made", List.of(part, part), SendOptions.DEFAULT.withTimeout(SOON));
-        List<Object> payloads = read.poll(20, TimeUnit.SECONDS);
+        List<Object> payloads = read.poll(60, TimeUnit.SECONDS);
         assertEquals(2, payloads.size());
         payloads.forEach(payload -> assertTrue(Arrays.equals(part, (byte[]) payload)));
     }

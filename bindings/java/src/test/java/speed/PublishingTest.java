@@ -45,7 +45,7 @@ class PublishingTest extends TwoNodes {
         });
         Published first = publisher.publish("orders.new", LARGE);
         assertEquals(List.of("analytics", "billing"), first.delivered());
-        assertNotNull(got.poll(20, TimeUnit.SECONDS));
+        assertNotNull(got.poll(60, TimeUnit.SECONDS));
         publisher.send(
                 "billing",
                 "behind it",
@@ -65,12 +65,12 @@ class PublishingTest extends TwoNodes {
         Thread thread = new Thread(publishing, "publishing");
         thread.setDaemon(true);
         thread.start();
-        assertNotNull(got.poll(20, TimeUnit.SECONDS), "billing waits for analytics");
+        assertNotNull(got.poll(60, TimeUnit.SECONDS), "billing waits for analytics");
         assertFalse(publishing.isDone());
         released.countDown();
         assertEquals(
                 List.of("analytics", "billing"),
-                publishing.get(30, TimeUnit.SECONDS).delivered());
+                publishing.get(60, TimeUnit.SECONDS).delivered());
     }
 
     @Test
@@ -78,7 +78,7 @@ class PublishingTest extends TwoNodes {
         Published published =
                 publisher.publish("orders.new", LARGE, SendOptions.DEFAULT.withTimeout(Duration.ofMillis(50)));
         assertEquals(new Published(List.of("billing"), Map.of("analytics", "INBOX_FULL")), published);
-        assertNotNull(got.poll(20, TimeUnit.SECONDS));
+        assertNotNull(got.poll(60, TimeUnit.SECONDS));
     }
 
     @Test

@@ -27,7 +27,7 @@ import speed.errors.RootException;
 import speed.internal.wire.Names;
 
 /** A root and its key are made by a program, as {@code speed root init} makes them, and nothing that is there is replaced. */
-@Timeout(60)
+@Timeout(300)
 class RootInitTest {
     @TempDir
     private Path place;

@@ -79,7 +79,7 @@ class SegmentedTest extends TwoNodes {
         });
         List<Long> progress = new ArrayList<>();
         analytics.send("billing", file, ACKNOWLEDGED.withProgress((written, total) -> progress.add(written)));
-        assertEquals(Files.size(file) + " " + sum(Files.newInputStream(file)), sums.poll(20, TimeUnit.SECONDS));
+        assertEquals(Files.size(file) + " " + sum(Files.newInputStream(file)), sums.poll(60, TimeUnit.SECONDS));
         assertEquals(progress.stream().sorted().toList(), progress);
         assertTrue(progress.size() >= 17 && progress.get(progress.size() - 1) > Files.size(file), progress.toString());
         assertThrows(SegmentStoreException.class, () -> handled.get(0).readAll(), "read after its handler returned");
@@ -136,8 +136,8 @@ class SegmentedTest extends TwoNodes {
             analytics.send("billing", new byte[1]);
         }
         for (int round = 0; round < 3; round++) {
-            assertEquals(70 << 20, sizes.poll(20, TimeUnit.SECONDS));
-            assertEquals(1, sizes.poll(20, TimeUnit.SECONDS));
+            assertEquals(70 << 20, sizes.poll(60, TimeUnit.SECONDS));
+            assertEquals(1, sizes.poll(60, TimeUnit.SECONDS));
         }
     }
 
@@ -156,12 +156,12 @@ class SegmentedTest extends TwoNodes {
         analytics.segment("billing", SMALL_SEGMENT, 0);
         analytics.send("billing", new byte[5 * SMALL_SEGMENT], SendOptions.DEFAULT.withoutOrder());
         analytics.send("billing", new byte[1]);
-        assertEquals(5 * SMALL_SEGMENT, sizes.poll(20, TimeUnit.SECONDS));
+        assertEquals(5 * SMALL_SEGMENT, sizes.poll(60, TimeUnit.SECONDS));
     }
 
     private static boolean await(CountDownLatch latch) {
         try {
-            return latch.await(20, TimeUnit.SECONDS);
+            return latch.await(60, TimeUnit.SECONDS);
         } catch (InterruptedException hurry) {
             return false;
         }
@@ -173,7 +173,7 @@ class SegmentedTest extends TwoNodes {
         BlockingQueue<Message> events = new LinkedBlockingQueue<>();
         billing.subscribe("orders.*", events::add);
         assertEquals(1, analytics.publish("orders.created", "x".repeat(300)).count());
-        assertEquals("x".repeat(300), events.poll(20, TimeUnit.SECONDS).payload());
+        assertEquals("x".repeat(300), events.poll(60, TimeUnit.SECONDS).payload());
     }
 
     /** G-14: what was taken survives its process. */

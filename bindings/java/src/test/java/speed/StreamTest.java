@@ -20,6 +20,7 @@ import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.LongStream;
@@ -231,15 +232,34 @@ class StreamTest extends TwoNodes {
             return null;
         }));
         Stream<Object> stream = analytics.stream("billing", "silent", Map.of());
-        Thread reader = Thread.currentThread();
-        CompletableFuture.runAsync(() -> {
-            try {
-                begun.await();
-            } catch (InterruptedException end) {
-                throw new IllegalStateException(end);
-            }
-            reader.interrupt();
+        assertTrue(begun.await(SOON.toSeconds(), TimeUnit.SECONDS));
+        FutureTask<Boolean> reading = new FutureTask<>(() -> {
+            assertThrows(CallWithdrawnException.class, stream::next);
+            return Thread.interrupted();
         });
+        Thread reader = new Thread(reading, "reader");
+        reader.setDaemon(true);
+        reader.start();
+        while (reader.getState() != Thread.State.TIMED_WAITING && reader.isAlive()) {
+            Thread.yield();
+        }
+        reader.interrupt();
+        assertTrue(reading.get(SOON.toSeconds(), TimeUnit.SECONDS), "the interrupt was lost");
+        assertTrue(isLetGo());
+    }
+
+    /** The listener runs between two looks at what arrived. */
+    @Test
+    void anInterruptBetweenTwoLooksAtAStreamIsNoticedAsWell() throws Exception {
+        billing.register("silent", StreamService.giving((request, writer) -> {
+            request.progress(1, 2);
+            request.cancellation().await(SOON);
+            letGo.countDown();
+            return null;
+        }));
+        StreamOptions listening = StreamOptions.DEFAULT.withProgress(
+                told -> Thread.currentThread().interrupt());
+        Stream<Object> stream = analytics.stream("billing", "silent", Map.of(), listening);
         assertThrows(CallWithdrawnException.class, stream::next);
         assertTrue(Thread.interrupted());
         assertTrue(isLetGo());
@@ -247,13 +267,16 @@ class StreamTest extends TwoNodes {
 
     @Test
     void theNextItemIsNotAwaitedLongerThanTheIdleTimeout() throws Exception {
+        CountDownLatch begun = new CountDownLatch(1);
         billing.register("silent", StreamService.giving((request, writer) -> {
+            begun.countDown();
             request.cancellation().await(SOON);
             letGo.countDown();
             return null;
         }));
         StreamOptions brief = StreamOptions.DEFAULT.withIdleTimeout(Duration.ofMillis(100));
         Stream<Object> stream = analytics.stream("billing", "silent", Map.of(), brief);
+        assertTrue(begun.await(SOON.toSeconds(), TimeUnit.SECONDS));
         assertThrows(CallTimeoutException.class, stream::next);
         assertTrue(isLetGo());
     }
@@ -261,10 +284,14 @@ class StreamTest extends TwoNodes {
     @Test
     void aDeadlineEndsBothSides() throws Exception {
         billing.register("endless", endless);
-        StreamOptions brief = StreamOptions.DEFAULT.withTimeout(Duration.ofMillis(300));
-        Stream<Object> stream = analytics.stream("billing", "endless", Map.of(), brief);
-        assertThrows(CallTimeoutException.class, stream::result);
-        assertTrue(isLetGo());
+        Duration timeout = Duration.ofMillis(300);
+        do { // it may pass before the service begins
+            StreamOptions brief = StreamOptions.DEFAULT.withTimeout(timeout);
+            Stream<Object> stream = analytics.stream("billing", "endless", Map.of(), brief);
+            assertThrows(CallTimeoutException.class, stream::result);
+            timeout = timeout.multipliedBy(4);
+            assertTrue(timeout.compareTo(SOON) < 0, "it never began, or was not told");
+        } while (!letGo.await(timeout.toMillis(), TimeUnit.MILLISECONDS));
     }
 
     @Test

@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -31,7 +32,10 @@ import speed.errors.NodeClosedException;
 import speed.errors.UnknownNodeException;
 import speed.errors.WireException;
 import speed.internal.wire.Contract;
+import speed.internal.wire.TopicDelivery;
+import speed.internal.wire.TopicRecord;
 import speed.internal.wire.Values;
+import speed.options.CallOptions;
 import speed.tool.BenchRoot;
 import speed.topics.Consumer;
 import speed.topics.ConsumerOptions;
@@ -43,9 +47,10 @@ import speed.topics.Topic;
 import speed.topics.TopicMessage;
 
 /** Clients of durable topics beside what is published of their conversations. */
-@Timeout(60)
+@Timeout(300)
 class TopicsTest {
-    private static final Duration SOON = Duration.ofSeconds(20);
+    private static final Duration SOON = Duration.ofSeconds(60);
+    private static final String TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     private BenchRoot root;
     private Node hosting;
@@ -118,6 +123,72 @@ class TopicsTest {
         assertTrue(due.join() >= before + 60_000);
     }
 
+    /** D-29: what the host is told of the properties of a message that a service publishes, under a trace. */
+    private Map<?, ?> publishedUnderATrace(Map<String, String> given) {
+        CompletableFuture<Map<?, ?>> told = new CompletableFuture<>();
+        hosting.register("topics.publish", request -> {
+            Object properties = ((Map<?, ?>) request.get("messages", List.class).get(0)).get("properties");
+            told.complete(properties == null ? Map.of() : (Map<?, ?>) properties);
+            return Map.of("lane", "x", "offsets", List.of(0), "repeated", List.of());
+        });
+        billing.register("order", request -> {
+            billing.topic("orders").publish(1, PublishOptions.DEFAULT.withProperties(given));
+            return null;
+        });
+        hosting.call("billing", "order", Map.of(), CallOptions.DEFAULT.withTraceparent(TRACE));
+        hosting.unregister("topics.publish");
+        billing.unregister("order");
+        return told.join();
+    }
+
+    @Test
+    void whatAServicePublishesCarriesItsTraceOnUnlessItGivesAnother() {
+        assertEquals(Map.of("a", "b", "traceparent", TRACE), publishedUnderATrace(Map.of("a", "b")));
+        Map<String, String> own = Map.of("traceparent", "of its own");
+        assertEquals(own, publishedUnderATrace(own));
+        Map<String, String> full = new HashMap<>();
+        while (full.size() < 64) {
+            full.put("property " + full.size(), "");
+        }
+        assertEquals(full, publishedUnderATrace(full));
+    }
+
+    @Test
+    void aBatchCarriesTheTraceOnAsWell() {
+        CompletableFuture<Object> told = new CompletableFuture<>();
+        hosting.register("topics.publish", request -> {
+            told.complete(((Map<?, ?>) request.get("messages", List.class).get(1)).get("properties"));
+            return Map.of("lane", "x", "offsets", List.of(0, 1), "repeated", List.of());
+        });
+        billing.register("orders", request -> {
+            billing.topic("orders").publishBatch(List.of(1, 2), PublishBatchOptions.DEFAULT);
+            return null;
+        });
+        hosting.call("billing", "orders", Map.of(), CallOptions.DEFAULT.withTraceparent(TRACE));
+        assertEquals(Map.of("traceparent", TRACE), told.join());
+    }
+
+    @Test
+    void aMessageTellsTheTraceOfItsPublisherIfThatIsOne() {
+        Map<String, String> told = new HashMap<>();
+        for (String given : List.of(TRACE, "of its own", "")) {
+            told.put(given, traceOf(Map.of("traceparent", given)));
+        }
+        Map<String, String> expected = new HashMap<>();
+        expected.put(TRACE, TRACE);
+        expected.put("of its own", null);
+        expected.put("", null);
+        assertEquals(expected, told);
+        assertNull(traceOf(Map.of()));
+    }
+
+    private static String traceOf(Map<String, String> properties) {
+        TopicRecord record = new TopicRecord(0, 0, 0, 0, 0, Map.of(), Values.encode(1, "payload"));
+        TopicDelivery.Metadata metadata = new TopicDelivery.Metadata(null, properties, "shop", "", null);
+        TopicDelivery delivery = new TopicDelivery("orders", "x", 0, 0, 1, 0, record, metadata);
+        return ((TopicMessage) TopicDelivery.MESSAGES.get().apply(delivery)).traceparent();
+    }
+
     @Test
     void whatCannotBeMeantIsRefusedBeforeTheHostIsCalled() {
         Topic orders = billing.topic("orders");
@@ -156,7 +227,7 @@ class TopicsTest {
         new Thread(waits, "waits").start();
         polled.await();
         consumer.close();
-        assertNull(waits.get(20, TimeUnit.SECONDS));
+        assertNull(waits.get(60, TimeUnit.SECONDS));
     }
 
     /** A subscription with four messages; who seeks gives it another epoch. */
@@ -221,16 +292,13 @@ class TopicsTest {
 
     @Test
     void whoHasNoGrantIsRefusedAtOnce() throws IOException {
-        long began = System.nanoTime();
         try (Node nobody = root.node("nobody", Topic.HOST)) {
             assertThrows(
                     AccessDeniedException.class, () -> nobody.topic("orders").publish(1));
             assertThrows(
                     AccessDeniedException.class, () -> nobody.topic("orders").consumer("billing"));
+            assertEquals(Map.of(Topic.HOST, 2L), nobody.stats().get("refusedBy"), "it asked more than once");
         }
-        assertTrue(
-                System.nanoTime() - began < Duration.ofSeconds(5).toNanos(),
-                "it waited for a host that has only just begun");
     }
 
     @Test
@@ -257,7 +325,7 @@ class TopicsTest {
         new Thread(waits, "waits").start();
         joinsAgain.await();
         consumer.close();
-        assertNull(waits.get(20, TimeUnit.SECONDS));
+        assertNull(waits.get(60, TimeUnit.SECONDS));
         assertEquals(List.of("subscribe", "leave", "subscribe", "leave"), requests);
     }
 
@@ -279,7 +347,7 @@ class TopicsTest {
             thread.start();
             polled.await();
             thread.interrupt();
-            assertTrue(waits.get(20, TimeUnit.SECONDS));
+            assertTrue(waits.get(60, TimeUnit.SECONDS));
         }
     }
 

@@ -17,7 +17,6 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
-import speed.errors.CallTimeoutException;
 import speed.errors.CallWithdrawnException;
 import speed.errors.Execution;
 
@@ -31,14 +30,14 @@ class WithdrawnCallsTest extends TwoNodes {
     private final AtomicInteger ran = new AtomicInteger();
 
     private static CallWithdrawnException withdrawn(CompletableFuture<Object> call) {
-        Throwable cause = assertThrows(ExecutionException.class, () -> call.get(30, TimeUnit.SECONDS))
+        Throwable cause = assertThrows(ExecutionException.class, () -> call.get(60, TimeUnit.SECONDS))
                 .getCause();
         return (CallWithdrawnException) cause;
     }
 
     private Object hold() throws InterruptedException {
         entered.countDown();
-        return released.await(40, TimeUnit.SECONDS);
+        return released.await(60, TimeUnit.SECONDS);
     }
 
     @Test
@@ -47,7 +46,7 @@ class WithdrawnCallsTest extends TwoNodes {
             one.register("hold", request -> hold());
             one.register("count", request -> ran.incrementAndGet());
             CompletableFuture<Object> holding = analytics.submit("one", "hold", Map.of(), SOON);
-            assertTrue(entered.await(20, TimeUnit.SECONDS));
+            assertTrue(entered.await(60, TimeUnit.SECONDS));
             List<CompletableFuture<Object>> calls = new ArrayList<>();
             for (int call = 0; call < MANY; call++) {
                 calls.add(analytics.submit("one", "count", Map.of(), SOON.multipliedBy(2)));
@@ -59,7 +58,7 @@ class WithdrawnCallsTest extends TwoNodes {
                 assertEquals(Execution.NOT_BEGUN, never.execution());
             }
             released.countDown();
-            assertEquals(true, holding.get(20, TimeUnit.SECONDS));
+            assertEquals(true, holding.get(60, TimeUnit.SECONDS));
             assertEquals(1L, analytics.call("one", "count", Map.of()));
             assertEquals(1, ran.get());
         }
@@ -75,12 +74,12 @@ class WithdrawnCallsTest extends TwoNodes {
             throw new CancellationException();
         });
         CompletableFuture<Object> call = analytics.submit("billing", "looks", Map.of(), SOON);
-        assertTrue(entered.await(20, TimeUnit.SECONDS));
+        assertTrue(entered.await(60, TimeUnit.SECONDS));
         assertFalse(call.cancel(true));
         CallWithdrawnException ended = withdrawn(call);
         assertEquals(Map.of("phase", "running"), ended.details());
         assertEquals(Execution.MAY_HAVE_RUN, ended.execution());
-        assertTrue(cancelled.await(20, TimeUnit.SECONDS));
+        assertTrue(cancelled.await(60, TimeUnit.SECONDS));
     }
 
     /** G-14: what withdraws it does not overtake it. */
@@ -90,7 +89,7 @@ class WithdrawnCallsTest extends TwoNodes {
             one.onMessage(message -> holdHandler()); // in the place in which the request would be put together
             one.register("count", request -> ran.incrementAndGet());
             analytics.send("one", "hold");
-            assertTrue(entered.await(20, TimeUnit.SECONDS));
+            assertTrue(entered.await(60, TimeUnit.SECONDS));
             analytics.segment("one", 1 << 20, 0);
             CompletableFuture<Object> large = analytics.submit("one", "count", Map.of("data", new byte[3 << 20]), SOON);
             analytics.ping("one"); // all of it was read
@@ -122,11 +121,11 @@ class WithdrawnCallsTest extends TwoNodes {
     void aServiceThatDoesNotLookAnswersAsEver() throws Exception {
         billing.register("hold", request -> hold());
         CompletableFuture<Object> call = analytics.submit("billing", "hold", Map.of(), SOON);
-        assertTrue(entered.await(20, TimeUnit.SECONDS));
+        assertTrue(entered.await(60, TimeUnit.SECONDS));
         assertFalse(call.cancel(true));
         analytics.ping("billing"); // behind the withdrawal in the lane, or before it: then it answers all the same
         released.countDown();
-        assertEquals(true, call.get(20, TimeUnit.SECONDS));
+        assertEquals(true, call.get(60, TimeUnit.SECONDS));
     }
 
     @Test
@@ -142,9 +141,9 @@ class WithdrawnCallsTest extends TwoNodes {
         });
         Thread caller = new Thread(call, "caller");
         caller.start();
-        assertTrue(entered.await(20, TimeUnit.SECONDS));
+        assertTrue(entered.await(60, TimeUnit.SECONDS));
         caller.interrupt();
-        assertTrue(call.get(30, TimeUnit.SECONDS), "the interrupt was lost");
+        assertTrue(call.get(60, TimeUnit.SECONDS), "the interrupt was lost");
     }
 
     @Test
@@ -156,10 +155,8 @@ class WithdrawnCallsTest extends TwoNodes {
             }
             return null;
         });
-        CallTimeoutException late = assertThrows(
-                CallTimeoutException.class, () -> analytics.call("billing", "looks", Map.of(), Duration.ofMillis(100)));
-        assertEquals(Execution.MAY_HAVE_RUN, late.execution());
-        assertTrue(cancelled.await(20, TimeUnit.SECONDS));
+        assertEquals(Execution.MAY_HAVE_RUN, lateWhileRunning("looks").execution());
+        assertTrue(cancelled.await(60, TimeUnit.SECONDS));
     }
 
     @Test
@@ -174,11 +171,11 @@ class WithdrawnCallsTest extends TwoNodes {
             });
             one.register("count", request -> ran.incrementAndGet());
             analytics.submit("one", "looks", Map.of(), SOON.multipliedBy(2));
-            assertTrue(entered.await(20, TimeUnit.SECONDS));
+            assertTrue(entered.await(60, TimeUnit.SECONDS));
             analytics.submit("one", "count", Map.of(), SOON.multipliedBy(2));
             analytics.ping("one"); // both have arrived
             analytics.close();
-            assertTrue(cancelled.await(30, TimeUnit.SECONDS));
+            assertTrue(cancelled.await(60, TimeUnit.SECONDS));
             assertEquals(1L, billing.call("one", "count", Map.of(), SOON));
         }
     }

@@ -152,6 +152,7 @@ final class AgentOperations {
         shown.put("payload", message.payload());
         shown.put("payloads", payloads(message));
         shown.put("source", message.source());
+        shown.put("senderIdentity", message.senderIdentity());
         shown.put("redelivered", message.redelivered());
         shown.put("topic", message.topic());
         shown.put("traceparent", message.traceparent());

@@ -91,6 +91,15 @@ public final class TopicMessage {
     }
 
     /**
+     * W3C trace context of its publisher, which is in the property {@code traceparent}.
+     *
+     * @return null without a valid one
+     */
+    public String traceparent() {
+        return delivery.traceparent();
+    }
+
+    /**
      * The authenticated node that published it.
      *
      * @return a node name

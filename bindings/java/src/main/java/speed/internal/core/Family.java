@@ -7,8 +7,12 @@ import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
+import java.util.TreeSet;
 import speed.errors.Execution;
 import speed.internal.GuardedBy;
 
@@ -65,6 +69,40 @@ public final class Family {
     /** Whether the member itself is gone, as far as its error tells. */
     public static boolean isGone(String code) {
         return TRANSIENT.contains(code) && !code.equals("NODE_STARTING");
+    }
+
+    /** What differs between the services that members, by name, describe; empty where nothing does. */
+    public static String difference(Map<String, List<Map<String, Object>>> described) {
+        String first = described.keySet().iterator().next();
+        Map<Object, Map<String, Object>> known = byName(described.get(first));
+        for (Map.Entry<String, List<Map<String, Object>>> other : described.entrySet()) {
+            Map<Object, Map<String, Object>> theirs = byName(other.getValue());
+            Set<Object> services = new TreeSet<>(known.keySet());
+            services.addAll(theirs.keySet());
+            for (Object service : services) {
+                String text = serviceDifference(known.get(service), theirs.get(service));
+                if (!text.isEmpty()) {
+                    return "'" + first + "' and '" + other.getKey() + "' differ: '" + service + "' " + text;
+                }
+            }
+        }
+        return "";
+    }
+
+    private static Map<Object, Map<String, Object>> byName(List<Map<String, Object>> described) {
+        Map<Object, Map<String, Object>> services = new HashMap<>();
+        described.forEach(one -> services.put(one.get("name"), one));
+        return services;
+    }
+
+    private static String serviceDifference(Map<String, Object> one, Map<String, Object> other) {
+        if (one == null || other == null) {
+            return "is a service of one of them alone";
+        }
+        if (!Objects.equals(one.get("version"), other.get("version"))) {
+            return "has version '" + one.get("version") + "' and '" + other.get("version") + "'";
+        }
+        return one.equals(other) ? "" : "is not described alike";
     }
 
     /** Whether another attempt may be made, and may succeed. */

@@ -5,6 +5,8 @@ import java.util.List;
 import java.util.Map;
 import speed.internal.core.ServiceTable;
 import speed.internal.engine.threads.WorkerPool;
+import speed.internal.fs.Posix;
+import speed.internal.fs.ThisProcess;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Limits;
 import speed.internal.wire.NodeId;
@@ -78,9 +80,23 @@ public final class Introspection {
         fields.put("pendingCalls", context.pending.size());
         fields.put("lanes", lanes.openLanes());
         pool.addLoad(fields);
-        context.stats.addRefusals(fields);
+        addOpenFiles(fields);
+        context.stats.addRows(fields);
         fields.put("counters", counters);
         fields.put("services", context.stats.services(visible));
         return fields;
+    }
+
+    /** Descriptors of this process, and how many it may have; nothing where the system does not tell. */
+    private static void addOpenFiles(Map<String, Object> fields) {
+        long open = ThisProcess.openFiles();
+        if (open < 0) {
+            return;
+        }
+        fields.put("openFiles", open);
+        long most = Posix.mostDescriptors();
+        if (most != Long.MAX_VALUE) {
+            fields.put("maxOpenFiles", most);
+        }
     }
 }

@@ -6,14 +6,24 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.function.Function;
+import java.util.function.Supplier;
 import java.util.stream.LongStream;
 
 /** Counters of one node. They never hold payloads or arguments. Thread-safe. */
 public final class Stats {
     private final Map<String, LongAdder> counts = new ConcurrentHashMap<>();
     private final Map<String, ServiceStats> services = new ConcurrentHashMap<>();
-    private final PeerCounts refusedSenders = new PeerCounts();
-    private final PeerCounts refusedBy = new PeerCounts();
+    private final Few<HandlerStats> handlers = new Few<>(HandlerStats::new);
+    private final Few<Traffic> peers = new Few<>(Traffic::new);
+    private final Few<LongAdder> refusedSenders = new Few<>(LongAdder::new);
+    private final Few<LongAdder> refusedBy = new Few<>(LongAdder::new);
+
+    /** One attempt of a handler. */
+    @FunctionalInterface
+    public interface Attempt<T, E extends Exception> {
+        T run() throws E;
+    }
 
     public void count(String what) {
         count(what, 1);
@@ -25,27 +35,74 @@ public final class Stats {
 
     /** Records one request that waited, began and was answered; the error is its code, empty on success. */
     public void served(String service, long queuedNanos, long nanos, String error) {
-        services.computeIfAbsent(service, any -> new ServiceStats()).add(queuedNanos, nanos, error);
+        of(service).add(queuedNanos, nanos, error);
     }
 
-    /** Records that the deadline of a request for a service that is registered passed. */
-    public void timedOut(String service) {
-        services.computeIfAbsent(service, any -> new ServiceStats()).addTimedOut();
+    /** Records that the deadline of a request for a service that is registered passed, before it began or later. */
+    public void timedOut(String service, boolean isQueued) {
+        of(service).addTimedOut(isQueued);
+    }
+
+    /** Records that a request for a service that is registered was withdrawn. */
+    public void withdrawn(String service) {
+        of(service).withdrawn.increment();
+    }
+
+    /** Records that a service does not allow who called it. */
+    public void refused(String service) {
+        of(service).refused.increment();
+    }
+
+    private ServiceStats of(String service) {
+        return services.computeIfAbsent(service, any -> new ServiceStats());
+    }
+
+    /**
+     * Makes one attempt of a handler, which fails if it throws, and counts it.
+     *
+     * @param queuedNanos how long the first attempt had waited; below 0 of others
+     */
+    public <T, E extends Exception> T handled(String handler, long queuedNanos, Attempt<T, E> attempt) throws E {
+        long began = System.nanoTime();
+        boolean failed = true;
+        try {
+            T result = attempt.run();
+            failed = false;
+            return result;
+        } finally {
+            handlers.of(handler).add(queuedNanos, System.nanoTime() - began, failed);
+        }
+    }
+
+    /** Records an envelope of a node that may write here, with a payload of so many bytes. */
+    public void received(String peer, long bytes) {
+        Traffic traffic = peers.of(peer);
+        traffic.received.increment();
+        traffic.receivedBytes.add(bytes);
+    }
+
+    /** Records envelopes that were written, with so many bytes of payload in all. */
+    public void sent(String peer, int envelopes, long bytes) {
+        Traffic traffic = peers.of(peer);
+        traffic.sent.add(envelopes);
+        traffic.sentBytes.add(bytes);
     }
 
     /** Records that an envelope was refused for lack of a grant, or that a service does not allow its caller. */
     public void refusedSender(String sender) {
-        refusedSenders.add(sender);
+        refusedSenders.of(sender).increment();
     }
 
     /** Records that something was not written, since the target does not allow this node. */
     public void refusedBy(String target) {
-        refusedBy.add(target);
+        refusedBy.of(target).increment();
     }
 
-    void addRefusals(Map<String, Object> fields) {
-        fields.put("refusedSenders", refusedSenders.asMap());
-        fields.put("refusedBy", refusedBy.asMap());
+    void addRows(Map<String, Object> fields) {
+        fields.put("refusedSenders", refusedSenders.asMap(LongAdder::sum));
+        fields.put("refusedBy", refusedBy.asMap(LongAdder::sum));
+        fields.put("handlers", handlers.asMap(HandlerStats::asMap));
+        fields.put("peers", peers.asMap(Traffic::asMap));
     }
 
     public Map<String, Object> counters() {
@@ -72,6 +129,9 @@ public final class Stats {
         private long nanos;
         private String lastError = "";
         private long timedOut;
+        private long timedOutQueued;
+        private final LongAdder withdrawn = new LongAdder();
+        private final LongAdder refused = new LongAdder();
         private final Times queueTimes = new Times();
         private final Times runTimes = new Times();
 
@@ -86,8 +146,9 @@ public final class Stats {
             }
         }
 
-        synchronized void addTimedOut() {
+        synchronized void addTimedOut(boolean isQueued) {
             timedOut++;
+            timedOutQueued += isQueued ? 1 : 0;
         }
 
         synchronized Map<String, Object> asMap() {
@@ -98,26 +159,87 @@ public final class Stats {
             fields.put("processingSeconds", nanos / 1e9);
             fields.put("averageSeconds", requests == 0 ? 0.0 : nanos / 1e9 / requests);
             fields.put("numTimedOut", timedOut);
+            fields.put("numTimedOutQueued", timedOutQueued);
+            fields.put("numWithdrawn", withdrawn.sum());
+            fields.put("numRefused", refused.sum());
             fields.put("queueTimes", queueTimes.asList());
             fields.put("runTimes", runTimes.asList());
             return fields;
         }
     }
 
-    /** Counts by peer, of at most 64 peers: they choose their names. What comes from others is counted under "*". */
-    private static final class PeerCounts {
-        private static final int MOST = 64;
-        private static final String OTHERS = "*";
+    /** What one handler of messages did. */
+    private static final class HandlerStats {
+        private long handled;
+        private long errors;
+        private long nanos;
+        private final Times queueTimes = new Times();
+        private final Times runTimes = new Times();
 
-        private final Map<String, Long> counts = new TreeMap<>();
-
-        synchronized void add(String peer) {
-            boolean isKnown = counts.containsKey(peer);
-            counts.merge(isKnown || counts.size() < MOST ? peer : OTHERS, 1L, Long::sum);
+        synchronized void add(long queued, long spent, boolean failed) {
+            handled++;
+            errors += failed ? 1 : 0;
+            nanos += spent;
+            runTimes.add(spent);
+            if (queued >= 0) {
+                queueTimes.add(queued);
+            }
         }
 
         synchronized Map<String, Object> asMap() {
-            return new TreeMap<>(counts);
+            Map<String, Object> fields = new LinkedHashMap<>();
+            fields.put("numHandled", handled);
+            fields.put("numErrors", errors);
+            fields.put("processingSeconds", nanos / 1e9);
+            fields.put("queueTimes", queueTimes.asList());
+            fields.put("runTimes", runTimes.asList());
+            return fields;
+        }
+    }
+
+    /** What was exchanged with one other node: envelopes, and bytes of their payloads. */
+    private static final class Traffic {
+        private final LongAdder received = new LongAdder();
+        private final LongAdder receivedBytes = new LongAdder();
+        private final LongAdder sent = new LongAdder();
+        private final LongAdder sentBytes = new LongAdder();
+
+        Map<String, Object> asMap() {
+            Map<String, Object> fields = new LinkedHashMap<>();
+            fields.put("received", received.sum());
+            fields.put("receivedBytes", receivedBytes.sum());
+            fields.put("sent", sent.sum());
+            fields.put("sentBytes", sentBytes.sum());
+            return fields;
+        }
+    }
+
+    /** Rows by name, of at most 64 names: others choose them, or a program without an end. What comes beyond is under "*". */
+    private static final class Few<R> {
+        private static final int MOST = 64;
+        private static final String OTHERS = "*";
+
+        private final Map<String, R> rows = new ConcurrentHashMap<>();
+        private final Supplier<R> made;
+
+        Few(Supplier<R> made) {
+            this.made = made;
+        }
+
+        R of(String name) {
+            R known = rows.get(name);
+            return known != null ? known : added(name);
+        }
+
+        private synchronized R added(String name) {
+            boolean fits = rows.size() < MOST || rows.containsKey(name);
+            return rows.computeIfAbsent(fits ? name : OTHERS, any -> made.get());
+        }
+
+        Map<String, Object> asMap(Function<R, Object> telling) {
+            Map<String, Object> told = new TreeMap<>();
+            rows.forEach((name, row) -> told.put(name, telling.apply(row)));
+            return told;
         }
     }
 

@@ -1,9 +1,11 @@
 package speed.internal.fs;
 
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.stream.Stream;
 import speed.internal.fs.Posix.ClockOffsets;
 import speed.internal.wire.Block;
 import speed.internal.wire.Entry;
@@ -28,6 +30,15 @@ public final class ThisProcess {
 
     public static String bootId() {
         return SELF.bootId();
+    }
+
+    /** How many descriptors this process has; below 0 where the system does not tell. */
+    public static long openFiles() {
+        try (Stream<Path> open = Files.list(Path.of("/proc/self/fd"))) {
+            return open.count() - 1; // without that of the listing
+        } catch (IOException | UncheckedIOException absent) {
+            return -1;
+        }
     }
 
     private static Entry.Process look() {

@@ -85,7 +85,12 @@ final class Dispatch {
         }
         if (!header.has(EnvelopeType.REPLY) && !context.policy.allows(lane.source()) && !isLook(lane, received)) {
             refuseUnauthorised(lane, received);
-        } else if (header.has(EnvelopeType.SEGMENT)) {
+            return;
+        }
+        if (!header.has(EnvelopeType.REPLY) || links.knows(lane.source())) {
+            context.stats.received(lane.source(), received.payload().length);
+        }
+        if (header.has(EnvelopeType.SEGMENT)) {
             segments().accept(lane, received);
         } else {
             handle(lane, received);

@@ -435,6 +435,12 @@ final class OpenNode implements Node {
     }
 
     @Override
+    public List<Map<String, Object>> describeAlike(String family) {
+        checkOpen();
+        return peer(family).descriptionsAlike();
+    }
+
+    @Override
     public Map<String, Object> info(String target) {
         checkOpen();
         return peer(target).discover("INFO");

@@ -11,6 +11,7 @@ import speed.internal.segment.Source;
  * @param opened what it says, after the checks of its node
  * @param stored its payload, null if that is held in memory
  * @param source authenticated name of the sender
+ * @param identity fingerprint that the sender proved; empty without one
  * @param sequence of its envelope
  * @param redelivered whether a former process of this name may have handled it
  * @param deliveries how often it has been begun
@@ -20,6 +21,7 @@ public record ReceivedMessage(
         OpenedMessage opened,
         Source stored,
         String source,
+        String identity,
         long sequence,
         boolean redelivered,
         int deliveries,

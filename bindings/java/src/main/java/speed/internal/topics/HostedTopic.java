@@ -11,7 +11,10 @@ import speed.Caller;
 import speed.Peers;
 import speed.errors.ConfigurationException;
 import speed.errors.WireException;
+import speed.internal.engine.Context.Trace;
+import speed.internal.wire.Limits;
 import speed.internal.wire.Require;
+import speed.internal.wire.TopicDelivery;
 import speed.internal.wire.Values;
 import speed.topics.Consumer;
 import speed.topics.ConsumerOptions;
@@ -50,7 +53,7 @@ public final class HostedTopic implements Topic {
     public Kept publish(Object payload, PublishOptions options) {
         Require.value("options", options);
         Map<String, Object> message =
-                outgoing(payload, options.key(), options.properties(), dueMs(options), options.sequence());
+                outgoing(payload, options.key(), traced(options.properties()), dueMs(options), options.sequence());
         return one(published(List.of(message), options.producer(), options.owner(), options.timeout()));
     }
 
@@ -79,13 +82,14 @@ public final class HostedTopic implements Topic {
             throw new ConfigurationException(
                     "keys must be as many as the messages, or none: null is for a message without one");
         }
+        Map<String, String> properties = traced(options.properties());
         List<Map<String, Object>> messages = new ArrayList<>();
         for (Object payload : Require.value("payloads", payloads)) {
             int at = messages.size();
             messages.add(outgoing(
                     payload,
                     keys.isEmpty() ? null : keys.get(at),
-                    options.properties(),
+                    properties,
                     0,
                     options.sequence() == 0 ? 0 : options.sequence() + at));
         }
@@ -115,6 +119,17 @@ public final class HostedTopic implements Topic {
             return System.currentTimeMillis() + options.after().toMillis();
         }
         return options.at() == null ? 0 : options.at().toEpochMilli();
+    }
+
+    /** Properties with the trace at hand, unless they have one, or no room for it. */
+    private static Map<String, String> traced(Map<String, String> given) {
+        String trace = Trace.orCurrent(null);
+        if (trace == null || given.containsKey(TopicDelivery.TRACE) || given.size() >= Limits.MAX_TOPIC_PROPERTIES) {
+            return given;
+        }
+        Map<String, String> traced = new LinkedHashMap<>(given);
+        traced.put(TopicDelivery.TRACE, trace);
+        return traced;
     }
 
     private static Map<String, Object> outgoing(

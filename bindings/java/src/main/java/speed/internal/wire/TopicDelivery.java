@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.function.Function;
 import speed.errors.WireException;
 import speed.internal.access.InternalFactory;
+import speed.internal.wire.MessageView.TraceParent;
 
 /**
  * A message of a durable topic as an answer of its host delivers it; a {@code TopicMessage} is made of it.
@@ -28,7 +29,20 @@ public record TopicDelivery(
     public static final InternalFactory<Function<TopicDelivery, ?>> MESSAGES =
             new InternalFactory<>("speed.topics.TopicMessage");
 
+    /** The property that holds the trace of the publisher. */
+    public static final String TRACE = "traceparent";
+
     private static final String WHAT = "a message of the host";
+
+    /** The trace of the publisher; null without a valid one. */
+    public String traceparent() {
+        String given = metadata.properties.get(TRACE);
+        try {
+            return given == null ? null : TraceParent.parse(given).toString();
+        } catch (WireException invalid) {
+            return null;
+        }
+    }
 
     /** What a row of the host's answer says; WireException BAD_PAYLOAD, BAD_JOURNAL. */
     public static TopicDelivery of(String topic, String lane, long epoch, Object answered) {

@@ -6,8 +6,10 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.Execution;
 import speed.internal.core.Family.RetryBudget;
@@ -78,5 +80,25 @@ class FamilyTest {
                 one -> assertEquals(
                         one.number("gives_ms") * 1_000_000,
                         Family.backoffNanos(one.number("backoff_ms") * 1_000_000, (int) one.number("made"))));
+    }
+
+    private static List<Map<String, Object>> described(String version, Object parameters) {
+        return List.of(Map.of("name", "quote", "version", version, "parameters", parameters));
+    }
+
+    @Test
+    void whatDiffersBetweenMembersIsNamed() {
+        Map<String, List<Map<String, Object>>> members = new TreeMap<>();
+        members.put("pricing.1", described("1", Map.of()));
+        members.put("pricing.2", described("1", Map.of()));
+        assertEquals("", Family.difference(members));
+        Map<String, List<Map<String, Object>>> others = Map.of(
+                "has version '1' and '2'", described("2", Map.of()),
+                "is not described alike", described("1", Map.of("type", "object")),
+                "is a service of one of them alone", List.of());
+        others.forEach((says, theirs) -> {
+            members.put("pricing.2", theirs);
+            assertEquals("'pricing.1' and 'pricing.2' differ: 'quote' " + says, Family.difference(members));
+        });
     }
 }

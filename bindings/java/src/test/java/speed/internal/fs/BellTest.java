@@ -26,7 +26,7 @@ import speed.internal.wire.NodeId;
 import speed.tool.BenchRoot;
 
 /** L-8, L-9: a bell and those that ring it, with a real FIFO. */
-@Timeout(60)
+@Timeout(300)
 class BellTest {
     private static final NodeId OWNER = NodeId.of("billing");
     private static final NodeId SENDER = NodeId.of("analytics");

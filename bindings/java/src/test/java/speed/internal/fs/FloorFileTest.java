@@ -22,7 +22,7 @@ import speed.internal.wire.Floor;
 import speed.internal.wire.Keyring;
 
 /** the floor of generations is authentic, only rises, and starts nobody where it was altered. */
-@Timeout(60)
+@Timeout(300)
 class FloorFileTest {
     private static final byte[] OTHER_KEY = new byte[32];
 

@@ -9,7 +9,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 /** {@code fdatasync} as this process calls it: counted, held until told, failing when told. No disk fails to order. */
 public final class HeldFlushes implements AutoCloseable {
-    private static final int SECONDS = 20;
+    private static final int SECONDS = 60;
 
     /** The C function. */
     private interface Function extends Callback {

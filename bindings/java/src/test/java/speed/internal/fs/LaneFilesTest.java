@@ -23,7 +23,7 @@ import speed.internal.wire.LaneMac;
 import speed.internal.wire.NodeId;
 
 /** When a lane directory has changed since it was listed (L-18); files that change while they are opened (L-10). */
-@Timeout(60)
+@Timeout(300)
 class LaneFilesTest {
     @TempDir
     Path directory;
@@ -96,6 +96,6 @@ class LaneFilesTest {
         } finally {
             stop.set(true);
         }
-        replacing.get(20, TimeUnit.SECONDS);
+        replacing.get(60, TimeUnit.SECONDS);
     }
 }

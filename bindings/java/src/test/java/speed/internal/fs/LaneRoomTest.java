@@ -19,7 +19,7 @@ import speed.internal.wire.Names.LaneFile;
 import speed.tool.BenchRoot;
 
 /** L-5 to L-7, L-17: when a sender has room, how it gets some, and what a flush that cannot begin is. */
-@Timeout(120)
+@Timeout(300)
 class LaneRoomTest extends OneLane {
     private static final LaneWriter.WriteOptions RENAMES = new LaneWriter.WriteOptions(1 << 26, true, false);
     private static final LaneWriter.WriteOptions NARROW = new LaneWriter.WriteOptions(120, false, false);

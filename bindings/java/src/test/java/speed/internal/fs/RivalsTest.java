@@ -23,7 +23,7 @@ import speed.internal.wire.Entry;
 import speed.internal.wire.Keyring;
 
 /** what others do to a name while it is being taken, each at the moment when it matters. */
-@Timeout(60)
+@Timeout(300)
 class RivalsTest {
     private static final long LEASE = 30_000;
     private static final long WATCHED = 200;

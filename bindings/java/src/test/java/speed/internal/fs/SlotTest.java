@@ -34,7 +34,7 @@ import speed.internal.wire.SlotPieces;
 import speed.internal.wire.SlotPieces.SlotHead;
 
 /** Payloads in slots, with real files: L-28 to L-30. */
-@Timeout(60)
+@Timeout(300)
 class SlotTest extends OneLane {
     private static final byte[] KEY = new byte[Limits.KEY_BYTES];
     private static final int SIZE = 2 * Limits.SLOT_PIECE_BYTES + 1000;
@@ -270,7 +270,7 @@ class SlotTest extends OneLane {
                 received++;
             }
         }
-        sending.get(20, TimeUnit.SECONDS);
+        sending.get(60, TimeUnit.SECONDS);
         assertEquals(Map.of(), counts(reader));
     }
 

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** L-15: what a cursor that was closed cleanly still tells when a newer one is missing or damaged. */
-@Timeout(60)
+@Timeout(300)
 class SuccessionTest extends OneLane {
     private Path cursor(int generation) {
         return lane().resolve("cursor.%06d".formatted(generation));

@@ -40,7 +40,7 @@ import speed.internal.wire.Keyring;
 import speed.internal.wire.Names;
 
 /** what is left of names that do not come back is removed, and nothing that anybody may need. */
-@Timeout(60)
+@Timeout(300)
 class SweepTest {
     private static final long LEASE = 30_000;
     private static final long GONE = 1L << 22; // no process has an id beyond pid_max

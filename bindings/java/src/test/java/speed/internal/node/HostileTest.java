@@ -38,9 +38,9 @@ import speed.options.ServiceOptions;
 import speed.tool.BenchRoot;
 
 /** S-1, S-11: what a peer sends is refused before it is decoded, and holds up nobody. */
-@Timeout(60)
+@Timeout(300)
 class HostileTest {
-    private static final Duration SOON = Duration.ofSeconds(20);
+    private static final Duration SOON = Duration.ofSeconds(60);
     private static final int MANY_BYTES = 32 << 20;
 
     private BenchRoot root;
@@ -103,7 +103,7 @@ class HostileTest {
     private String code(String requestId, byte[] request) throws Exception {
         CompletableFuture<Outcome> waiting = expect(requestId);
         send(EnvelopeType.SPC_REQUEST, 0, request);
-        return SpcResponse.decode(Calls.payload(waiting.get(20, TimeUnit.SECONDS)))
+        return SpcResponse.decode(Calls.payload(waiting.get(60, TimeUnit.SECONDS)))
                 .errorCode();
     }
 
@@ -169,16 +169,16 @@ class HostileTest {
                         request -> {
                             id[0] = request.requestId().substring("billing/".length());
                             entered.countDown();
-                            return released.await(40, TimeUnit.SECONDS);
+                            return released.await(60, TimeUnit.SECONDS);
                         },
                         ServiceOptions.DEFAULT);
         CompletableFuture<Object> call = billing.runtime.calls().submit("analytics", "hold", Map.of(), SOON, null);
-        assertTrue(entered.await(20, TimeUnit.SECONDS));
+        assertTrue(entered.await(60, TimeUnit.SECONDS));
         Map<String, Object> odd = new LinkedHashMap<>();
         odd.put("requestId", id[0]);
         odd.put("status", "PERHAPS");
         send(EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, Values.encode(odd, "response"));
-        ExecutionException ended = assertThrows(ExecutionException.class, () -> call.get(20, TimeUnit.SECONDS));
+        ExecutionException ended = assertThrows(ExecutionException.class, () -> call.get(60, TimeUnit.SECONDS));
         assertEquals(InternalException.class, ended.getCause().getClass());
         assertEquals(Execution.MAY_HAVE_RUN, ((SpeedException) ended.getCause()).execution());
         released.countDown();

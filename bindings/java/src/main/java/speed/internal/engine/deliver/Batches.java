@@ -38,6 +38,9 @@ final class Batches {
     private static final Log LOG = new Log("speed.messages");
     private static final int BATCH_MESSAGES = 1024;
     private static final long BATCH_BYTES = 4 << 20;
+    /** What counts the handler: no topic is called so. */
+    private static final String BATCHES = "(batches)";
+
     private final Context context;
     private final WorkerPool pool;
     private final MessageProtection messages;
@@ -199,9 +202,10 @@ final class Batches {
         for (int attempt = 1; !context.state.isOver(); attempt++) {
             Map<Integer, String> refused;
             try {
-                refused = handler.handle(messages);
+                refused = context.stats.handled(
+                        BATCHES, batch.get(0).arrival.queuedNanos(), () -> handler.handle(messages));
             } catch (Throwable failure) { // whatever a handler throws, nothing of the batch is lost
-                String why = failed(batch.size(), failure);
+                String why = failed(batch, failure);
                 if (failure instanceof WireException away && Failures.isForTheMoment(away)) {
                     pause(attempt);
                     continue;
@@ -215,10 +219,11 @@ final class Batches {
     }
 
     /** Counts it and says why. */
-    private String failed(int messages, Throwable failure) {
+    private String failed(List<Opened> batch, Throwable failure) {
         context.stats.count(Counters.BATCHES_FAILED);
+        batch.forEach(one -> one.arrival.failed());
         String why = Fault.textOf(failure);
-        lines.warn(LOG, "a batch of {} messages failed: {}", messages, why);
+        lines.warn(LOG, "a batch of {} messages failed: {}", batch.size(), why);
         Thread.interrupted(); // an interrupt that the handler left behind would end a pause
         return Values.shortened(why);
     }

@@ -35,6 +35,9 @@ import speed.internal.wire.Values;
 public final class Delivery implements Arrival.Handler {
     private static final Log LOG = new Log("speed.messages");
 
+    /** What counts the handler of messages: no topic is called so. */
+    private static final String MESSAGES = "(messages)";
+
     private record Subscription(String pattern, Consumer<Message> handler, boolean isShared) {}
 
     /** What a node subscribes to, and what of it is shared, for its entry. */
@@ -168,7 +171,7 @@ public final class Delivery implements Arrival.Handler {
             return;
         }
         try {
-            Trace.under(message.traceparent(), () -> call(message, arrival.isEvent));
+            Trace.under(message.traceparent(), () -> call(arrival, message));
         } catch (Throwable failure) { // whatever a handler throws, its sender is told and the worker goes on
             context.stats.count(Counters.HANDLER_FAILURES);
             LOG.error("handler failed for a message of {}", message.source(), failure);
@@ -229,9 +232,10 @@ public final class Delivery implements Arrival.Handler {
         return Values.shortened(Fault.textOf(failure));
     }
 
-    private void call(Message message, boolean isEvent) {
-        if (!isEvent) {
-            handler.accept(message);
+    private void call(Arrival arrival, Message message) {
+        long queued = arrival.queuedNanos();
+        if (!arrival.isEvent) {
+            call(MESSAGES, queued, handler, message);
             return;
         }
         List<Subscription> matching = subscriptions.stream()
@@ -240,7 +244,14 @@ public final class Delivery implements Arrival.Handler {
         if (matching.isEmpty()) {
             context.stats.count(Counters.EVENTS_UNSUBSCRIBED);
         }
-        matching.forEach(subscription -> subscription.handler.accept(message));
+        matching.forEach(subscription -> call(subscription.pattern, queued, subscription.handler, message));
+    }
+
+    private void call(String name, long queued, Consumer<Message> one, Message message) {
+        context.stats.handled(name, queued, () -> {
+            one.accept(message);
+            return null;
+        });
     }
 
     // --- receive ---

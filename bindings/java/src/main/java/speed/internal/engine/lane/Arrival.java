@@ -58,6 +58,9 @@ public final class Arrival implements Job {
     private Content content;
     private final AtomicBoolean done = new AtomicBoolean();
     private final AtomicBoolean answered;
+    /** Monotonic. */
+    private final long takenAt = System.nanoTime();
+
     private Runnable finished = () -> {};
     private int deliveries;
     private int failures;
@@ -108,6 +111,7 @@ public final class Arrival implements Job {
                         opened,
                         content().stored,
                         source(),
+                        received.identity(),
                         received.header().sequence(),
                         received.redelivered(),
                         deliveries,
@@ -134,6 +138,11 @@ public final class Arrival implements Job {
     /** The delivery that was begun does not count: what it failed for is not its fault. */
     public void unbegin() {
         deliveries--;
+    }
+
+    /** How long the first attempt waited, if it is about to begin; below 0 for a later one. */
+    public long queuedNanos() {
+        return failures == 0 ? System.nanoTime() - takenAt : -1;
     }
 
     /** How often it was tried again. */

@@ -256,6 +256,7 @@ public final class OutgoingLink {
         } finally {
             lock.unlock();
         }
+        context.stats.sent(target, load.payloads().size(), payloadBytes(load));
         try {
             context.registration.checkStillHeld();
             if (context.options.durable()) {
@@ -286,6 +287,10 @@ public final class OutgoingLink {
             context.stats.count(Counters.RINGS_UNHEARD);
             context.unheard(target);
         }
+    }
+
+    private static long payloadBytes(Load load) {
+        return load.payloads().stream().mapToLong(payload -> payload.length).sum();
     }
 
     private long envelopeBytes(Load load) {

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.stream.Stream;
 import speed.errors.AccessDeniedException;
 import speed.errors.Execution;
 import speed.errors.SpeedException;
@@ -65,19 +66,26 @@ public final class Families {
 
     /** The members that may be asked, by name. */
     Map<String, Member> able(String family) {
-        Map<String, Member> able = new LinkedHashMap<>();
-        for (Entry entry : members(family)) {
-            if (context.isGrantedBy(entry)) {
-                able.put(entry.name(), new Member(entry.name(), entry.generation()));
-            }
-        }
-        return able;
+        return byName(members(family).filter(context::isGrantedBy));
     }
 
-    private List<Entry> members(String family) {
-        return entries().stream()
-                .filter(entry -> !entry.isLeaving() && !entry.isStarting() && Names.matches(family, entry.name()))
-                .toList();
+    /** Those that are starting: a call waits for the one it asks, and for its grant. */
+    private Map<String, Member> starting(String family) {
+        return byName(present(family).filter(Entry::isStarting));
+    }
+
+    private static Map<String, Member> byName(Stream<Entry> found) {
+        Map<String, Member> members = new LinkedHashMap<>();
+        found.forEach(entry -> members.put(entry.name(), new Member(entry.name(), entry.generation())));
+        return members;
+    }
+
+    private Stream<Entry> members(String family) {
+        return present(family).filter(entry -> !entry.isStarting());
+    }
+
+    private Stream<Entry> present(String family) {
+        return entries().stream().filter(entry -> !entry.isLeaving() && Names.matches(family, entry.name()));
     }
 
     private List<Entry> entries() {
@@ -99,11 +107,14 @@ public final class Families {
         return found;
     }
 
-    private String take(String family, String key, Set<Member> tried) {
-        Map<String, Member> rest = untried(family, tried);
+    private String take(String family, String key, Set<Member> tried, boolean mayWait) {
+        Map<String, Member> rest = untried(able(family), tried);
         if (rest.isEmpty()) {
             changed = true; // one may have joined just now
-            rest = untried(family, tried);
+            rest = untried(able(family), tried);
+        }
+        if (rest.isEmpty() && mayWait) {
+            rest = untried(starting(family), tried);
         }
         if (rest.isEmpty()) {
             throw nobody(family);
@@ -113,14 +124,11 @@ public final class Families {
         return chosen;
     }
 
-    private Map<String, Member> untried(String family, Set<Member> tried) {
-        Map<String, Member> able = able(family);
-        synchronized (this) {
-            long now = System.nanoTime();
-            left.values().removeIf(until -> until - now <= 0);
-            able.values().removeIf(one -> tried.contains(one) || left.containsKey(one));
-        }
-        return able;
+    private synchronized Map<String, Member> untried(Map<String, Member> members, Set<Member> tried) {
+        long now = System.nanoTime();
+        left.values().removeIf(until -> until - now <= 0);
+        members.values().removeIf(one -> tried.contains(one) || left.containsKey(one));
+        return members;
     }
 
     private synchronized String choose(String family, String key, List<String> names) {
@@ -149,7 +157,7 @@ public final class Families {
 
     /** Why no member can be asked. */
     SpeedException nobody(String family) {
-        List<Entry> group = members(family);
+        List<Entry> group = members(family).toList();
         SpeedException error;
         if (!group.isEmpty() && able(family).isEmpty()) {
             String caller = context.name();
@@ -177,8 +185,13 @@ public final class Families {
         /** The next one; throws the error of the last one where there is no other. */
         @Override
         public String take() {
+            return take(true);
+        }
+
+        /** The same; of those that serve alone, unless one that is starting may be waited for. */
+        String take(boolean mayWait) {
             try {
-                return Families.this.take(family, key, tried);
+                return Families.this.take(family, key, tried, mayWait);
             } catch (UnknownNodeException | AccessDeniedException nobody) {
                 throw error == null ? nobody : error;
             }

@@ -1,6 +1,7 @@
 package speed.internal.engine.remote;
 
 import java.time.Duration;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -12,6 +13,7 @@ import speed.errors.DeliveryException;
 import speed.errors.Execution;
 import speed.errors.NodeLeftException;
 import speed.errors.SpeedException;
+import speed.internal.core.Family;
 import speed.internal.core.Log;
 import speed.internal.engine.Context.Trace;
 import speed.internal.engine.LogLimiter;
@@ -88,27 +90,40 @@ final class FamilyPeer implements Peer {
     /** As the first member that answers describes; where another one differs, a line says so. */
     @Override
     public Object described() {
-        Object first = null;
-        String firstName = null;
+        Map<String, List<Map<String, Object>>> answers = answers();
+        String difference = Family.difference(answers);
+        if (!difference.isEmpty()) {
+            LINES.warn(LOG, "{}", difference);
+        }
+        return answers.values().iterator().next();
+    }
+
+    @Override
+    public List<Map<String, Object>> descriptionsAlike() {
+        Map<String, List<Map<String, Object>>> answers = answers();
+        String difference = Family.difference(answers);
+        if (!difference.isEmpty()) {
+            throw new ConfigurationException("the nodes of '" + name + "' are not alike: " + difference);
+        }
+        return answers.values().iterator().next();
+    }
+
+    /** What members describe, by name, but for those that are gone by now; throws where all are. */
+    private Map<String, List<Map<String, Object>>> answers() {
+        Map<String, List<Map<String, Object>>> answers = new LinkedHashMap<>();
         SpeedException gone = families.nobody(name);
         for (String member :
                 families.able(name).keySet().stream().limit(MOST_DESCRIBED).toList()) {
             try {
-                Object described = peers.apply(member).described();
-                if (first == null) {
-                    first = described;
-                    firstName = member;
-                } else if (!first.equals(described)) {
-                    LINES.warn(LOG, "'{}' and '{}' do not describe their services alike", firstName, member);
-                }
+                answers.put(member, peers.apply(member).descriptions());
             } catch (DeliveryException | CallTimeoutException failure) {
                 gone = failure;
             }
         }
-        if (first == null) {
+        if (answers.isEmpty()) {
             throw gone;
         }
-        return first;
+        return answers;
     }
 
     @Override

@@ -16,14 +16,13 @@ import speed.errors.NodeLeftException;
 import speed.errors.SpeedException;
 import speed.internal.GuardedBy;
 import speed.internal.core.Family;
-import speed.internal.engine.call.Members;
 
 /** A call that goes from member to member of a family until one begins it, and to two where it is hedged (S-40). Thread-safe. */
 public final class PassingCall extends CompletableFuture<Object> {
     private final Object turn = new Object();
 
     @GuardedBy("turn")
-    private final Members members;
+    private final Families.Walk members;
 
     private final long deadline;
     private final BiFunction<String, Duration, CompletableFuture<Object>> submit;
@@ -33,7 +32,8 @@ public final class PassingCall extends CompletableFuture<Object> {
 
     private volatile boolean isWithdrawn;
 
-    PassingCall(Members members, Duration timeout, BiFunction<String, Duration, CompletableFuture<Object>> submit) {
+    PassingCall(
+            Families.Walk members, Duration timeout, BiFunction<String, Duration, CompletableFuture<Object>> submit) {
         this.members = members;
         this.submit = submit;
         deadline = System.nanoTime() + timeout.toNanos();
@@ -41,8 +41,12 @@ public final class PassingCall extends CompletableFuture<Object> {
 
     /** Asks the next member; throws what no other one could change. */
     void begin() {
+        begin(true);
+    }
+
+    private void begin(boolean mayWait) {
         while (true) {
-            String member = next();
+            String member = next(mayWait);
             CompletableFuture<Object> asked;
             try {
                 asked = submit.apply(member, Duration.ofNanos(Math.max(0, deadline - System.nanoTime())));
@@ -65,9 +69,9 @@ public final class PassingCall extends CompletableFuture<Object> {
         }
     }
 
-    private String next() {
+    private String next(boolean mayWait) {
         synchronized (turn) {
-            return members.take();
+            return members.take(mayWait);
         }
     }
 
@@ -87,7 +91,7 @@ public final class PassingCall extends CompletableFuture<Object> {
     /** Has a second member do the same, if there is one: the first result counts. */
     public void askAnother() {
         try {
-            begin();
+            begin(false);
         } catch (SpeedException nobody) {
             return; // the first one may still answer
         }

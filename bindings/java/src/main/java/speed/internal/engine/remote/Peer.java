@@ -80,6 +80,11 @@ public interface Peer {
         throw odd();
     }
 
+    /** The same; ConfigurationException where the nodes of a family differ. */
+    default List<Map<String, Object>> descriptionsAlike() {
+        return descriptions();
+    }
+
     private static Map<String, Object> fields(Object one) {
         Map<String, Object> fields = new LinkedHashMap<>();
         ((Map<?, ?>) one).forEach((key, value) -> fields.put(String.valueOf(key), value));

@@ -167,6 +167,9 @@ public final class Serving {
             if (work != null) {
                 context.stats.count(Counters.REQUESTS_WITHDRAWN);
                 AcceptedRequest one = (AcceptedRequest) work.item;
+                if (services.has(one.head.service())) {
+                    context.stats.withdrawn(one.head.service());
+                }
                 one.withdraw();
                 if (work.state() == Work.State.ENDED && one.answer() != null) {
                     ended.add(one);
@@ -221,10 +224,10 @@ public final class Serving {
     }
 
     private Response timeout(AcceptedRequest late, String phase) {
-        context.stats.count(
-                phase.equals("queued") ? Counters.REQUESTS_TIMED_OUT_QUEUED : Counters.REQUESTS_TIMED_OUT_RUNNING);
+        boolean isQueued = phase.equals("queued");
+        context.stats.count(isQueued ? Counters.REQUESTS_TIMED_OUT_QUEUED : Counters.REQUESTS_TIMED_OUT_RUNNING);
         if (services.has(late.head.service())) { // others choose the rest, and how many there are
-            context.stats.timedOut(late.head.service());
+            context.stats.timedOut(late.head.service(), isQueued);
         }
         return Response.error(
                 "TIMEOUT",
@@ -266,6 +269,7 @@ public final class Serving {
                 context.stats.count(Counters.REQUESTS_FOR_NO_SERVICE);
             } else if (found.refusal().errorCode().equals("ACCESS_DENIED")) {
                 context.stats.refusedSender(accepted.source());
+                context.stats.refused(head.service());
             }
             answer(accepted, found.refusal());
             return;

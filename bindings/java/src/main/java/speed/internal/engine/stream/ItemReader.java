@@ -66,7 +66,7 @@ public class ItemReader<T> implements Iterator<T> {
             inHand = null;
             channel.process(processed.items(), processed.bytes());
         }
-        Taken taken = awaitTaken();
+        Taken taken = channel.waiting(this::awaitTaken);
         if (taken.found() != Found.ITEMS) {
             end(taken.found());
             isOver = true;

@@ -66,12 +66,22 @@ public final class ItemSender implements ItemWriter {
             throw new PayloadTooLargeException(
                     "an item of " + one.length + " bytes; the limit is " + MAX_ITEM_BYTES + ": give it in parts");
         }
-        Reserved reserved = channel.reserve(one.length);
-        while (reserved == Reserved.NOTHING) {
-            reserved = channel.awaitCredit(one.length);
-        }
-        checkOpen(reserved);
+        reserve(one.length);
         add(one);
+    }
+
+    /** Waits for credit for an item of this size. */
+    private void reserve(long size) {
+        Reserved reserved = channel.reserve(size);
+        checkOpen(reserved == Reserved.NOTHING ? channel.waiting(() -> awaitCredit(size)) : reserved);
+    }
+
+    private Reserved awaitCredit(long size) {
+        Reserved reserved = channel.awaitCredit(size);
+        while (reserved == Reserved.NOTHING) {
+            reserved = channel.awaitCredit(size);
+        }
+        return reserved;
     }
 
     private void checkOpen(Reserved reserved) {
@@ -114,11 +124,7 @@ public final class ItemSender implements ItemWriter {
 
     /** Waits until the other side begins to take items; the end of none may come too early for it otherwise. */
     public void awaitFirstCredit() {
-        Reserved reserved = channel.reserve(0);
-        while (reserved == Reserved.NOTHING) {
-            reserved = channel.awaitCredit(0);
-        }
-        checkOpen(reserved);
+        reserve(0);
     }
 
     /**

@@ -336,18 +336,23 @@ public final class StreamChannel {
     }
 
     /**
-     * What there is; waits a moment while it is {@code nothing}. A worker's place is given to others meanwhile. A thread
-     * that was interrupted before waits all the same; one that is meanwhile stops, and is as interrupted as it became.
+     * A wait of many looks. A thread that was interrupted before waits all the same; one that is meanwhile, in a look or
+     * between two of them, stops, and is as interrupted as it became.
      */
-    private <T> T awaited(Supplier<T> look, T nothing) {
+    <T> T waiting(Supplier<T> wait) {
         boolean interrupted = Thread.interrupted();
         try {
-            return pool.blocking(() -> changed(look, nothing));
+            return wait.get();
         } finally {
             if (interrupted) {
                 Thread.currentThread().interrupt();
             }
         }
+    }
+
+    /** What there is; waits a moment while it is {@code nothing}. A worker's place is given to others meanwhile. */
+    private <T> T awaited(Supplier<T> look, T nothing) {
+        return pool.blocking(() -> changed(look, nothing));
     }
 
     private synchronized <T> T changed(Supplier<T> look, T nothing) {

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** The threads of a node, between a request that is taken and its beginning. */
-@Timeout(60)
+@Timeout(300)
 class WorkerPoolTest {
     private static final long LATE = Long.MAX_VALUE / 2;
 
@@ -29,7 +29,7 @@ class WorkerPoolTest {
 
     private static void await(CountDownLatch latch) {
         try {
-            assertTrue(latch.await(40, TimeUnit.SECONDS));
+            assertTrue(latch.await(60, TimeUnit.SECONDS));
         } catch (InterruptedException torn) {
             throw new AssertionError(torn);
         }
