@@ -146,15 +146,14 @@ class Daemon:
         self._next_sweep = now + config.node.heartbeat_seconds
         self._next_sign = self._next_look = now
 
-    def run(self) -> int:
-        """Run until stopped by a signal or by the loss of the lease. Returns the exit status."""
+    def run(self, signals: int) -> int:
+        """Run until stopped by a signal, which ``signals`` tells, or by the loss of the lease: the exit status."""
         try:
-            with _signal_pipe() as signals:
-                self._supervisor.start()
-                while not (self._stop_signals and self._supervisor.is_stopped):
-                    self._wait(signals)
-                    self._supervisor.tick()
-                    self._timers()
+            self._supervisor.start()
+            while not (self._stop_signals and self._supervisor.is_stopped):
+                self._wait(signals)
+                self._supervisor.tick()
+                self._timers()
         finally:
             if self._control is not None:
                 self._control.close()
@@ -296,10 +295,7 @@ class Daemon:
                 {entry.name: entry.status for entry in self._registry.live_entries(sure=True)},
                 MISSED_HEARTBEATS * self._config.node.heartbeat_seconds,
             )
-            for entry in self._registry.remove_stale():
-                self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)
-                if self._supervisor.named(entry.name) is None:  # of its own processes it knows more
-                    self._died.add(entry.name, entry.pid, time.monotonic())
+            self._remove_dead()
             self._look_at_root()
             if self._recording is not None:
                 self._look_after(self._recording)
@@ -324,6 +320,13 @@ class Daemon:
         if self._console is not None and self._console.has_failed and not self._failed:
             self._log.error("console_ended", reason="an unexpected error, which is logged above")
             self._fail("console ended")
+
+    def _remove_dead(self) -> None:
+        """Remove entries of dead nodes, and note whose they were. Raises StorageError, OSError."""
+        for entry in self._registry.remove_stale():
+            self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)
+            if self._supervisor.named(entry.name) is None:  # of its own processes it knows more
+                self._died.add(entry.name, entry.pid, time.monotonic())
 
     def _fail(self, why: str) -> None:
         """End with an error, so that whoever supervises speedd starts it again."""
@@ -430,10 +433,14 @@ class Daemon:
         except SpeedError as error:
             return {"error": str(error)}
 
-    def _unread(self) -> list[Trouble]:
-        return [] if self._hosting is None else self._hosting.unread()
+    def _notices(self, now: float) -> list[Trouble]:
+        """What is worth a word, and may well be meant."""
+        unread = [] if self._hosting is None else self._hosting.unread()
+        return [*self._died.notices(now), *unread, *map(_without_topic, self._bridging.without_topic())]
 
     def _status(self, _request: dict[str, Any]) -> dict[str, Any]:
+        with suppress(StorageError, OSError):  # the sweep tells of it
+            self._remove_dead()  # who asks hears of those that died since the last sweep
         self._look_at_health()
         now = time.monotonic()
         return {
@@ -445,7 +452,7 @@ class Daemon:
             "stopping": bool(self._stop_signals),
             "processes": [process.status() for process in self._supervisor.processes],
             "troubles": [one.described() for one in self._health.troubles()],
-            "notices": [one.described() for one in (*self._died.notices(now), *self._unread())],
+            "notices": [one.described() for one in self._notices(now)],
         }
 
     def _reload_now(self, _request: dict[str, Any]) -> dict[str, Any]:
@@ -494,6 +501,11 @@ def _bridge_trouble(name: str, why: str) -> Trouble:
     return Trouble(f"bridge {name} waits: {why}", cure, is_elsewhere=True)
 
 
+def _without_topic(waiting: tuple[str, str]) -> Trouble:
+    name, topic = waiting
+    return Trouble(f"bridge {name}: there is no topic {topic}", f"`speed topic create {topic}`, or name another", True)
+
+
 def _log_file(settings: LogSettings) -> LogFile:
     try:
         return LogFile(settings)
@@ -540,13 +552,15 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         metrics = Exposing(node, DaemonParts(health, bridging, gateways, hosting, recording), log)
         metrics.change(config.metrics)
         node.allow(*config.node.allow)
-        node.ready()
-        if config.console is not None:
-            parts = SpeeddParts(node, key_path(config), recording, hosting, bridging, health)
-            console = opened_console(config.console, parts)
-            log.info("console", address=config.console.address, port=console.port, tls=bool(config.console.certificate))
-        opened = (recording, hosting, gateways, bridging, metrics, console)
-        return Daemon(config, node, *opened, sink, log, ready_fd, health).run()
+        with _signal_pipe() as signals:  # whoever sees the node may end it
+            node.ready()
+            if config.console is not None:
+                parts = SpeeddParts(node, key_path(config), recording, hosting, bridging, health)
+                console = opened_console(config.console, parts)
+                listens = {"address": config.console.address, "port": console.port}
+                log.info("console", **listens, tls=bool(config.console.certificate))
+            opened = (recording, hosting, gateways, bridging, metrics, console)
+            return Daemon(config, node, *opened, sink, log, ready_fd, health).run(signals)
     finally:
         _end(console, metrics, gateways, bridging)
         if not node.closed:  # a lost node has ended already
