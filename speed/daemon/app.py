@@ -23,7 +23,18 @@ from speed.bridges.running import Bridging, Events
 from speed.core.access import may_look
 from speed.daemon.child import Forwarded, Groups, LogFile, Surroundings, open_log
 from speed.daemon.config import Config, LogSettings
-from speed.daemon.control import Died, Health, ServiceNotifier, Trouble, checked_count, checked_name, opened_control
+from speed.daemon.control import (
+    Died,
+    Health,
+    ServiceNotifier,
+    Trouble,
+    checked_count,
+    checked_name,
+    opened_control,
+    topicless_bridge,
+    waiting_bridge,
+    waiting_for_restart,
+)
 from speed.daemon.host import change_grants, load_service
 from speed.daemon.hosting import (
     Hosting,
@@ -235,7 +246,7 @@ class Daemon:
     def _look_at_health(self) -> None:
         """Processes that do not serve, bridges that wait; and what the service manager is told, where it changed."""
         self._health.set("processes", self._supervisor.troubles())
-        self._health.set("bridges", [_bridge_trouble(*one) for one in self._bridging.troubles()])
+        self._health.set("bridges", [waiting_bridge(*one) for one in self._bridging.troubles()])
         unread = self._metrics.look([process.status() for process in self._supervisor.processes])
         self._health.set("metrics", [Trouble(unread, "see [metrics]", is_elsewhere=True)] if unread else [])
         line = self._status_text()
@@ -395,7 +406,7 @@ class Daemon:
             self._supervisor.take_over(new.processes)
         self._config = taken
         waiting = sorted(differences(taken, new))
-        self._health.set("restart", _waiting(waiting))
+        self._health.set("restart", waiting_for_restart(waiting))
         if waiting:
             self._log.warning("reload_needs_restart", settings=waiting)
         self._log.info("reloaded")
@@ -436,7 +447,8 @@ class Daemon:
     def _notices(self, now: float) -> list[Trouble]:
         """What is worth a word, and may well be meant."""
         unread = [] if self._hosting is None else self._hosting.unread()
-        return [*self._died.notices(now), *unread, *map(_without_topic, self._bridging.without_topic())]
+        topicless = [topicless_bridge(*one) for one in self._bridging.without_topic()]
+        return [*self._died.notices(now), *unread, *topicless]
 
     def _status(self, _request: dict[str, Any]) -> dict[str, Any]:
         with suppress(StorageError, OSError):  # the sweep tells of it
@@ -487,23 +499,6 @@ class Daemon:
     def _check_going_on(self) -> None:
         if self._stop_signals:
             raise ConfigurationError("speedd is ending")
-
-
-def _waiting(settings: list[str]) -> list[Trouble]:
-    """What changed in the file and holds only after a restart."""
-    if not settings:
-        return []
-    return [Trouble(f"changed in the file, and waiting for a restart: {', '.join(settings)}", "restart speedd", True)]
-
-
-def _bridge_trouble(name: str, why: str) -> Trouble:
-    cure = "see to the other end: it is tried again with pauses, and nothing is lost meanwhile"
-    return Trouble(f"bridge {name} waits: {why}", cure, is_elsewhere=True)
-
-
-def _without_topic(waiting: tuple[str, str]) -> Trouble:
-    name, topic = waiting
-    return Trouble(f"bridge {name}: there is no topic {topic}", f"`speed topic create {topic}`, or name another", True)
 
 
 def _log_file(settings: LogSettings) -> LogFile:

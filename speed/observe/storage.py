@@ -186,7 +186,7 @@ def _copy(registry: Registry, name: str) -> _Copy | None:
         return None
     # One process may be nodes of this name in several roots.
     original = next((one for one in held if _is_of_one_life(entry, one, registry.keyring)), None)
-    return original and _Copy(name, entry.pid, original)
+    return None if original is None else _Copy(name, entry.pid, original)
 
 
 def _is_of_one_life(entry: Entry, path: str, keyring: Keyring) -> bool:

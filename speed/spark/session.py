@@ -190,7 +190,7 @@ def _check_type(field: StructField, cannot: str) -> None:
 _ANSWER = "__speed_answer"
 _ROWS_IN_FLIGHT = 32
 _SAMPLED = 1
-"""Who begins a trace says that it is recorded: with less, services would drop the spans that they had by themselves."""
+"""Of a trace that begins here: with less, services would drop the spans that they record by themselves."""
 _lock = threading.Lock()
 _reports: weakref.WeakKeyDictionary[speed.Node, Reports] = weakref.WeakKeyDictionary()
 
@@ -220,8 +220,7 @@ class Speed:
             ``auto``, from the JVMs where that can be, else by Python workers, and why is told at debug level. None
             means ``spark.speed.path`` of the session, else ``auto``. Each use of a service can say its own.
         tracer_provider: called once a task, without arguments, in the worker; returns the TracerProvider of
-            OpenTelemetry that records a span for the task, and is shut down with it. Spans are recorded by Python
-            workers, so these call. Services do not need it: see below.
+            OpenTelemetry that records a span for the task, and is shut down with it. Python workers call then.
 
     All calls of a use of a service belong to one trace, on every executor: that which is at hand where the program asks
     for the use (``with speed.trace(…)``, a span of OpenTelemetry), else one that this object has for all its uses.
@@ -598,5 +597,4 @@ class _ByName:
 
 
 def _accumulator(context: Any) -> Any:
-
     return context.accumulator(Counts(), AddCounts())

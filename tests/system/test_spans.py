@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import logging
 import os
 import subprocess
 import sys
@@ -267,6 +268,47 @@ def test_an_async_handler_stays_one(spans: Spans) -> None:
 
     assert asyncio.run(speed.opentelemetry.handler(bill, spans.provider)("order")) == "order"
     assert spans.of("process").kind is SpanKind.CONSUMER
+
+
+class TraceOfRecords(logging.Handler):
+    """The trace that is at hand where a record is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Queue[tuple[str, str | None]] = Queue()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.put((record.name, speed.current_trace()))
+
+
+@pytest.fixture
+def records() -> Iterator[TraceOfRecords]:
+    handler = TraceOfRecords()
+    logging.getLogger("speed").addHandler(handler)
+    yield handler
+    logging.getLogger("speed").removeHandler(handler)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_log_of_what_failed_is_written_within_its_trace(node: Make, engine: str, records: TraceOfRecords) -> None:
+    billing, shop = node("billing", engine=engine, allow=["shop"]), node("shop", engine=engine)
+
+    def fail(*_: Any) -> None:
+        raise ValueError("no luck")
+
+    def asks(request: speed.Request) -> None:
+        fail(request)
+
+    billing.register("plain", lambda: fail())
+    billing.register("asks", asks)
+    billing.on_message(fail)
+    with speed.trace(TRACE):
+        for service in ("plain", "asks"):
+            with pytest.raises(speed.ExecutionFailedError):
+                shop.call("billing", service, timeout=20)
+            assert records.found.get(timeout=PATIENCE) == ("speed.spc", TRACE)
+        shop.send("billing", 1)
+    assert records.found.get(timeout=PATIENCE) == ("speed.messages", TRACE)
 
 
 def test_without_an_sdk_nothing_changes(node: Make) -> None:
