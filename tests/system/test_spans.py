@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 from types import SimpleNamespace
@@ -166,6 +166,26 @@ def test_a_stream_has_a_span_at_each_end_until_its_last_item(pair: Pair, spans: 
     assert parent_of(client) == id_of(spans.of("order"))
     assert parent_of(server) == id_of(client)
     assert parent_of(spans.of("compute")) == id_of(server)
+
+
+def test_an_awaited_stream_joins_up_too(pair: Pair, spans: Spans) -> None:
+    billing, shop = pair
+
+    @billing.service("rows")
+    async def rows() -> AsyncIterator[int]:
+        for number in range(3):
+            with spans.tracer.start_as_current_span(f"compute {number}"):
+                yield number
+
+    async def read() -> list[int]:
+        with spans.tracer.start_as_current_span("order"):
+            return [row async for row in shop.aio.stream("billing", "rows", timeout=PATIENCE)]
+
+    assert asyncio.run(read()) == [0, 1, 2]
+    client, server = spans.of("billing/rows", SpanKind.CLIENT), spans.of("billing/rows", SpanKind.SERVER)
+    assert parent_of(client) == id_of(spans.of("order"))
+    assert parent_of(server) == id_of(client)
+    assert parent_of(spans.of("compute 2")) == id_of(server)
 
 
 def test_a_stream_that_takes_items_is_within_the_span_of_its_caller(pair: Pair, spans: Spans) -> None:
