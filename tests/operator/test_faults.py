@@ -133,8 +133,8 @@ NAMED_SECONDS = 10.0
 
 
 def seconds_allowed() -> float:
-    """Longer where the machine has more to do than it has cores."""
-    return NAMED_SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    """Longer where the machine has more than twice as much to do as it has cores."""
+    return NAMED_SECONDS * max(1.0, os.getloadavg()[0] / (2 * (os.cpu_count() or 1)))
 
 
 def named(directory: Path, words: str, key: str = "speed.key") -> str:
