@@ -10,6 +10,9 @@ other side had. This adds a span for each call, at both ends, and for each messa
 
 Only the API of OpenTelemetry is used (``pip install 'speed-ipc[tracing]'``): the program chooses SDK and exporter.
 Spans have names, codes and ids; no argument, payload, key or text of an error is in them.
+
+Spans come by interceptors; the trace itself does not. Messages and events carry it too, and pass no interceptor, and
+it is a context of the thread that runs a service, which what stands behind the ``yield`` of an interceptor may not be.
 """
 
 from __future__ import annotations
@@ -38,8 +41,9 @@ SYSTEM = "speed"
 def instrument(node: Node, tracer_provider: TracerProvider | None = None) -> None:
     """Have a span around each call that ``node`` makes from now on, and around each service that it runs.
 
-    Attempts of ``retry=`` have one each; streams that it calls have none. Without ``tracer_provider`` the global one
-    is used. Raises ConfigurationError once a service is registered. Not to be called twice for one node.
+    Attempts of ``retry=`` have one each. That of a stream lasts until its last item, or until it is closed. Without
+    ``tracer_provider`` the global one is used. Raises ConfigurationError once a service is registered. Not to be called
+    twice for one node.
     """
     tracer = _tracer(tracer_provider)
 
@@ -100,6 +104,32 @@ def publishing(destination: str, tracer_provider: TracerProvider | None = None) 
         yield span
 
 
+@contextmanager
+def task_of_spark(
+    make_provider: Callable[[], TracerProvider], method: str, traceparent: str, attributes: dict[str, Any]
+) -> Iterator[str]:
+    """A span around what one task of Spark calls, below ``traceparent``; gives the traceparent of its calls.
+
+    It is current for nobody: tasks are generators, which others run in between. The provider ends with the task, so
+    that what it recorded is exported before the worker may be ended.
+    """
+    provider = make_provider()
+    span = _tracer(provider).start_span(f"task {method}", _parent(traceparent), attributes=_of_method(method))
+    span.set_attributes(attributes)
+    try:
+        yield _traceparent_of(span) or traceparent
+    except GeneratorExit:  # Spark has rows enough
+        raise
+    except BaseException as error:
+        _fail(span, error)
+        raise
+    finally:
+        span.end()
+        shutdown = getattr(provider, "shutdown", None)  # of the SDK; the API has none
+        if shutdown is not None:
+            shutdown()
+
+
 def _tracer(provider: TracerProvider | None) -> Tracer:
     return trace.get_tracer("speed", __version__, provider)
 
@@ -139,11 +169,17 @@ def _parent(given: str | None) -> Any:
 
 def _under(span: Span, request: CallRequest) -> CallRequest:
     """The request with the trace of a span; as it was where nobody records spans."""
+    traceparent = _traceparent_of(span)
+    return request if traceparent is None else request._replace(traceparent=traceparent)
+
+
+def _traceparent_of(span: Span) -> str | None:
+    """None where nobody records spans."""
     context = span.get_span_context()
     if not context.is_valid:
-        return request
+        return None
     ids = f"{context.trace_id:032x}", f"{context.span_id:016x}"
-    return request._replace(traceparent=str(TraceParent(*ids, int(context.trace_flags))))
+    return str(TraceParent(*ids, int(context.trace_flags)))
 
 
 def _of_method(method: str) -> dict[str, Any]:

@@ -95,7 +95,7 @@ log = logger("speed.bridges")
 MAX_MESSAGES = MAX_AT_ONCE
 """Messages of a batch."""
 BATCH_BYTES = 8 << 20
-CHECK_SECONDS = 5.0
+CHECK_SECONDS = 2.0
 """How often an end that gets nothing is asked whether it is there."""
 TAKE_SECONDS = 1.0
 PUBLISH_SECONDS = 30.0

@@ -209,6 +209,16 @@ class Bridging:
         """Bridges that do not carry, and what failed there last."""
         return [(settings.name, bridge.trouble) for settings, bridge in self._bridges if bridge.trouble]
 
+    def without_topic(self) -> list[tuple[str, str]]:
+        """Bridges out of one durable topic that is not there, and its name: they wait until somebody makes it."""
+        if self._hosting is None:
+            return []
+        named = [
+            (one.name, one.topics) for one, _ in self._bridges if one.source == TOPICS and not one.topics.endswith("*")
+        ]
+        with self._hosting.topics.lock:
+            return [(name, topic) for name, topic in named if self._hosting.topics.known(topic) is None]
+
     def metrics(self) -> list[str]:
         """The counters of each bridge, and how it is now, as Prometheus reads them."""
         return [line for _, bridge in self._bridges for line in _metrics(bridge.row())]

@@ -23,7 +23,18 @@ from speed.bridges.running import Bridging, Events
 from speed.core.access import may_look
 from speed.daemon.child import Forwarded, Groups, LogFile, Surroundings, open_log
 from speed.daemon.config import Config, LogSettings
-from speed.daemon.control import Died, Health, ServiceNotifier, Trouble, checked_count, checked_name, opened_control
+from speed.daemon.control import (
+    Died,
+    Health,
+    ServiceNotifier,
+    Trouble,
+    checked_count,
+    checked_name,
+    opened_control,
+    topicless_bridge,
+    waiting_bridge,
+    waiting_for_restart,
+)
 from speed.daemon.host import change_grants, load_service
 from speed.daemon.hosting import (
     Hosting,
@@ -146,15 +157,14 @@ class Daemon:
         self._next_sweep = now + config.node.heartbeat_seconds
         self._next_sign = self._next_look = now
 
-    def run(self) -> int:
-        """Run until stopped by a signal or by the loss of the lease. Returns the exit status."""
+    def run(self, signals: int) -> int:
+        """Run until stopped by a signal, which ``signals`` tells, or by the loss of the lease: the exit status."""
         try:
-            with _signal_pipe() as signals:
-                self._supervisor.start()
-                while not (self._stop_signals and self._supervisor.is_stopped):
-                    self._wait(signals)
-                    self._supervisor.tick()
-                    self._timers()
+            self._supervisor.start()
+            while not (self._stop_signals and self._supervisor.is_stopped):
+                self._wait(signals)
+                self._supervisor.tick()
+                self._timers()
         finally:
             if self._control is not None:
                 self._control.close()
@@ -236,7 +246,7 @@ class Daemon:
     def _look_at_health(self) -> None:
         """Processes that do not serve, bridges that wait; and what the service manager is told, where it changed."""
         self._health.set("processes", self._supervisor.troubles())
-        self._health.set("bridges", [_bridge_trouble(*one) for one in self._bridging.troubles()])
+        self._health.set("bridges", [waiting_bridge(*one) for one in self._bridging.troubles()])
         unread = self._metrics.look([process.status() for process in self._supervisor.processes])
         self._health.set("metrics", [Trouble(unread, "see [metrics]", is_elsewhere=True)] if unread else [])
         line = self._status_text()
@@ -296,10 +306,7 @@ class Daemon:
                 {entry.name: entry.status for entry in self._registry.live_entries(sure=True)},
                 MISSED_HEARTBEATS * self._config.node.heartbeat_seconds,
             )
-            for entry in self._registry.remove_stale():
-                self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)
-                if self._supervisor.named(entry.name) is None:  # of its own processes it knows more
-                    self._died.add(entry.name, entry.pid, time.monotonic())
+            self._remove_dead()
             self._look_at_root()
             if self._recording is not None:
                 self._look_after(self._recording)
@@ -324,6 +331,13 @@ class Daemon:
         if self._console is not None and self._console.has_failed and not self._failed:
             self._log.error("console_ended", reason="an unexpected error, which is logged above")
             self._fail("console ended")
+
+    def _remove_dead(self) -> None:
+        """Remove entries of dead nodes, and note whose they were. Raises StorageError, OSError."""
+        for entry in self._registry.remove_stale():
+            self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)
+            if self._supervisor.named(entry.name) is None:  # of its own processes it knows more
+                self._died.add(entry.name, entry.pid, time.monotonic())
 
     def _fail(self, why: str) -> None:
         """End with an error, so that whoever supervises speedd starts it again."""
@@ -392,7 +406,7 @@ class Daemon:
             self._supervisor.take_over(new.processes)
         self._config = taken
         waiting = sorted(differences(taken, new))
-        self._health.set("restart", _waiting(waiting))
+        self._health.set("restart", waiting_for_restart(waiting))
         if waiting:
             self._log.warning("reload_needs_restart", settings=waiting)
         self._log.info("reloaded")
@@ -430,10 +444,15 @@ class Daemon:
         except SpeedError as error:
             return {"error": str(error)}
 
-    def _unread(self) -> list[Trouble]:
-        return [] if self._hosting is None else self._hosting.unread()
+    def _notices(self, now: float) -> list[Trouble]:
+        """What is worth a word, and may well be meant."""
+        unread = [] if self._hosting is None else self._hosting.unread()
+        topicless = [topicless_bridge(*one) for one in self._bridging.without_topic()]
+        return [*self._died.notices(now), *unread, *topicless]
 
     def _status(self, _request: dict[str, Any]) -> dict[str, Any]:
+        with suppress(StorageError, OSError):  # the sweep tells of it
+            self._remove_dead()  # who asks hears of those that died since the last sweep
         self._look_at_health()
         now = time.monotonic()
         return {
@@ -445,7 +464,7 @@ class Daemon:
             "stopping": bool(self._stop_signals),
             "processes": [process.status() for process in self._supervisor.processes],
             "troubles": [one.described() for one in self._health.troubles()],
-            "notices": [one.described() for one in (*self._died.notices(now), *self._unread())],
+            "notices": [one.described() for one in self._notices(now)],
         }
 
     def _reload_now(self, _request: dict[str, Any]) -> dict[str, Any]:
@@ -480,18 +499,6 @@ class Daemon:
     def _check_going_on(self) -> None:
         if self._stop_signals:
             raise ConfigurationError("speedd is ending")
-
-
-def _waiting(settings: list[str]) -> list[Trouble]:
-    """What changed in the file and holds only after a restart."""
-    if not settings:
-        return []
-    return [Trouble(f"changed in the file, and waiting for a restart: {', '.join(settings)}", "restart speedd", True)]
-
-
-def _bridge_trouble(name: str, why: str) -> Trouble:
-    cure = "see to the other end: it is tried again with pauses, and nothing is lost meanwhile"
-    return Trouble(f"bridge {name} waits: {why}", cure, is_elsewhere=True)
 
 
 def _log_file(settings: LogSettings) -> LogFile:
@@ -540,13 +547,15 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         metrics = Exposing(node, DaemonParts(health, bridging, gateways, hosting, recording), log)
         metrics.change(config.metrics)
         node.allow(*config.node.allow)
-        node.ready()
-        if config.console is not None:
-            parts = SpeeddParts(node, key_path(config), recording, hosting, bridging, health)
-            console = opened_console(config.console, parts)
-            log.info("console", address=config.console.address, port=console.port, tls=bool(config.console.certificate))
-        opened = (recording, hosting, gateways, bridging, metrics, console)
-        return Daemon(config, node, *opened, sink, log, ready_fd, health).run()
+        with _signal_pipe() as signals:  # whoever sees the node may end it
+            node.ready()
+            if config.console is not None:
+                parts = SpeeddParts(node, key_path(config), recording, hosting, bridging, health)
+                console = opened_console(config.console, parts)
+                listens = {"address": config.console.address, "port": console.port}
+                log.info("console", **listens, tls=bool(config.console.certificate))
+            opened = (recording, hosting, gateways, bridging, metrics, console)
+            return Daemon(config, node, *opened, sink, log, ready_fd, health).run(signals)
     finally:
         _end(console, metrics, gateways, bridging)
         if not node.closed:  # a lost node has ended already

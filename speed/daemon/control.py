@@ -44,6 +44,24 @@ class Trouble:
         return {"what": self.what, "cure": self.cure, "elsewhere": self.is_elsewhere}
 
 
+def waiting_for_restart(settings: list[str]) -> list[Trouble]:
+    """What changed in the file and holds only after a restart."""
+    if not settings:
+        return []
+    return [Trouble(f"changed in the file, and waiting for a restart: {', '.join(settings)}", "restart speedd", True)]
+
+
+def waiting_bridge(name: str, why: str) -> Trouble:
+    """A bridge that cannot carry."""
+    cure = "see to the other end: it is tried again with pauses, and nothing is lost meanwhile"
+    return Trouble(f"bridge {name} waits: {why}", cure, is_elsewhere=True)
+
+
+def topicless_bridge(name: str, topic: str) -> Trouble:
+    """A bridge that has nothing to carry until somebody makes its topic."""
+    return Trouble(f"bridge {name}: there is no topic {topic}", f"`speed topic create {topic}`, or name another", True)
+
+
 class Health:
     """What is wrong with a speedd now. The main thread writes, any thread reads."""
 

@@ -430,14 +430,17 @@ def _answer(service: Service) -> Callable[..., Response]:
 def _answer_plainly(service: FunctionService) -> Callable[..., Response]:
     """The same for a function that does not ask for the request, which is most of them: none is made."""
 
-    def answer(arguments: dict[str, Any], caller: str, trace: str | None) -> Response:
+    def called(arguments: dict[str, Any], caller: str) -> Response:
         try:
-            if trace is None:
-                return response_of(service.call(arguments))
-            with continued(trace):
-                return response_of(service.call(arguments))
+            return response_of(service.call(arguments))
         except BaseException as error:
             return failure(service.name, caller, error, is_cancelled=False)
+
+    def answer(arguments: dict[str, Any], caller: str, trace: str | None) -> Response:
+        if trace is None:
+            return called(arguments, caller)
+        with continued(trace):
+            return called(arguments, caller)
 
     return answer
 
@@ -450,16 +453,22 @@ def _handling(handler: Handler) -> Callable[..., None]:
         here = at_work.set(AtWork(_native.Present(), _HERE, None))
         try:
             with continued(received.traceparent):
-                handler(message)
-        except (WireError, AwayError):
-            raise
-        except BaseException:  # its own exit or cancellation, too
-            log.exception("handler failed for a message of %s", message.source)
-            raise
+                _handle(handler, message)
         finally:
             at_work.reset(here)
 
     return handle
+
+
+def _handle(handler: Handler, message: Any) -> None:
+    """Log what the handler raises, within the trace of the message."""
+    try:
+        handler(message)
+    except (WireError, AwayError):
+        raise
+    except BaseException:  # its own exit or cancellation, too
+        log.exception("handler failed for a message of %s", message.source)
+        raise
 
 
 def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]], list[tuple[int, str, str]]]:

@@ -52,8 +52,13 @@ _quiet.setLevel(logging.CRITICAL)  # it has a line for each request that it does
 class RenderedOnce:
     """A text that is rendered at most once in ``fresh_seconds``. Thread-safe: whoever asks meanwhile waits for it."""
 
-    def __init__(self, render: Callable[[], str], fresh_seconds: float = FRESH_SECONDS) -> None:
-        self._render, self._fresh_seconds = render, fresh_seconds
+    def __init__(
+        self,
+        render: Callable[[], str],
+        fresh_seconds: float = FRESH_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._render, self._fresh_seconds, self._clock = render, fresh_seconds, clock
         self._lock = threading.Lock()
         self._text = ""
         self._until = float("-inf")
@@ -61,9 +66,9 @@ class RenderedOnce:
     def get(self) -> str:
         """The text; what ``render`` raises is raised to each who asks."""
         with self._lock:
-            if time.monotonic() >= self._until:
+            if self._clock() >= self._until:
                 self._text = self._render()
-                self._until = time.monotonic() + self._fresh_seconds
+                self._until = self._clock() + self._fresh_seconds
             return self._text
 
 

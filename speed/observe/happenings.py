@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -66,10 +66,11 @@ class Watch:
     Args:
         registry: of the root that is watched.
         node: asks others what they count; None: only what files tell.
+        clock: gives the seconds of a clock that does not jump.
     """
 
-    def __init__(self, registry: Registry, node: Node | None) -> None:
-        self._registry, self._node = registry, node
+    def __init__(self, registry: Registry, node: Node | None, clock: Callable[[], float] = monotonic) -> None:
+        self._registry, self._node, self._clock = registry, node, clock
         self._last: _Look | None = None
         self._refused: dict[tuple[str, str], _Repeated] = {}
         """Who was told to be refused, and is not told again for a while."""
@@ -87,7 +88,7 @@ class Watch:
 
     def _news_of(self, found: list[Refusal]) -> Iterator[Happening]:
         """Each pair once, and again when it goes on for long."""
-        now = monotonic()
+        now = self._clock()
         for one in found:
             pair = one.sender, one.receiver
             known = self._refused.get(pair)

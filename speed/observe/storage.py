@@ -19,6 +19,7 @@ from speed.journal.reader import LaneInfo
 from speed.observe import Finding, bytes_text, refused, unusable
 from speed.topics.storage import TopicState
 from speed.wire import names
+from speed.wire.entry import Entry
 from speed.wire.names import topics_dir
 from speed.wire.seal import Keyring
 from speed.wire.topic import COMPACTED, PRODUCERS, SETTINGS
@@ -179,10 +180,20 @@ def _copy(registry: Registry, name: str) -> _Copy | None:
     entry = registry.read(name)
     if entry is None or registry.process_gone(entry):
         return None
-    held = _held_as(entry.pid, os.path.basename(names.entry_path(registry.root, name)))
-    if held and not any(_is_same(one, names.entry_path(registry.root, name)) for one in held):
-        return _Copy(name, entry.pid, held[0])
-    return None
+    path = names.entry_path(registry.root, name)
+    held = _held_as(entry.pid, os.path.basename(path))
+    if any(_is_same(one, path) for one in held):
+        return None
+    # One process may be nodes of this name in several roots.
+    original = next((one for one in held if _is_of_one_life(entry, one, registry.keyring)), None)
+    return None if original is None else _Copy(name, entry.pid, original)
+
+
+def _is_of_one_life(entry: Entry, path: str, keyring: Keyring) -> bool:
+    """Whether the entry at ``path``, of some root, is of the same life of the same node."""
+    there = Registry(os.path.dirname(os.path.dirname(path)), keyring).read(entry.name)
+    life = (entry.generation, entry.startup_timestamp)
+    return there is not None and (there.generation, there.startup_timestamp) == life
 
 
 def _held_as(pid: int, filename: str) -> list[str]:

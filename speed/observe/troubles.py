@@ -32,8 +32,10 @@ TOPICS, BRIDGES = "speedd.topics", "speedd"
 def troubles(own: Node, before: Answers, now: Answers) -> Iterator[Finding]:
     """All that is wrong, from two looks of ``own`` at all nodes, and from what topics and bridges tell it."""
     yield from work_troubles(own, before, now)
-    yield from _topics(own)
-    yield from _bridges(own)
+    if now.get(TOPICS, {}) is not None:  # one that is silent would be waited for
+        yield from _topics(own)
+    if now.get(BRIDGES, {}) is not None:
+        yield from _bridges(own)
 
 
 def work_troubles(own: Node, before: Answers, now: Answers) -> Iterator[Finding]:

@@ -292,17 +292,19 @@ class BatchCalls:
         columns: tuple[str, ...] | None,
         promised: Promised,
         say: Callable[[str], None] | None = None,
+        traceparent: str | None = None,
     ) -> None:
         """``columns`` of each batch are sent (None: all), the others only come back beside the answer.
 
         ``promised`` makes the result of a batch out of an answer and the batch's rows, or raises ExecutionFailedError.
-        ``say`` is told that a node is waited for.
+        ``say`` is told that a node is waited for. The calls belong to ``traceparent``, or to the trace at hand.
         """
         self.counts = Counts()
         self._node = live.node
         self._settings = settings
         self._columns = columns
         self._promised = promised
+        self._traceparent = traceparent
         self._targets = Targets(live, settings, say)
         self._in_flight: deque[Batch] = deque()
         self._rows_wanted = 1  # of a call: as many as Spark gives at once
@@ -421,7 +423,11 @@ class BatchCalls:
                 raise batch.refused
             self.counts.calls += 1
             batch.answer = self._node.submit(
-                batch.target.name, settings.service, batch.arguments, timeout=settings.timeout_seconds
+                batch.target.name,
+                settings.service,
+                batch.arguments,
+                timeout=settings.timeout_seconds,
+                traceparent=self._traceparent,
             )
         except SpeedError as error:
             batch.answer = Future()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 import socket
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,9 +33,11 @@ from speed.spark.nodes import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from opentelemetry.trace import TracerProvider
     from pyspark import Accumulator
     from pyspark.sql import Column
 
+    MakeProvider = Callable[[], TracerProvider]
     Batches = Iterator[pa.RecordBatch]
 
 _REPORT_SECONDS = 2.0
@@ -63,6 +66,10 @@ class ServiceUse(NamedTuple):
     """For the executors' JVMs, where they call; the functions carry it."""
     by_row: bool = False
     """Each row is a request of its own, of values."""
+    traceparent: str | None = None
+    """The trace that all calls belong to."""
+    make_provider: MakeProvider | None = None
+    """Makes what records a span for each task."""
 
     @property
     def given(self) -> pa.Schema:
@@ -85,7 +92,20 @@ class ServiceUse(NamedTuple):
             raise here(error) from None
 
     def _counted(self, live: JobNodes, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
-        calls = BatchCalls(live, self.call, self.columns, self._promised, self._say if self.driver else None)
+        say = self._say if self.driver else None
+        with self._traced() as traceparent:
+            calls = BatchCalls(live, self.call, self.columns, self._promised, say, traceparent)
+            yield from self._called(calls, batches)
+
+    def _traced(self) -> AbstractContextManager[str | None]:
+        """A span around the calls of this task, if they are recorded."""
+        if self.make_provider is None or self.traceparent is None:
+            return nullcontext(self.traceparent)
+        from speed.opentelemetry import task_of_spark
+
+        return task_of_spark(self.make_provider, f"{self.call.node}/{self.call.service}", self.traceparent, _of_task())
+
+    def _called(self, calls: BatchCalls, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
         try:
             answered = self._each(calls, batches) if self.by_row else calls.answers(batches)
             for batch in answered:
@@ -167,6 +187,16 @@ class ServiceUse(NamedTuple):
             )
         except SpeedError:
             pass  # what is told never fails a task, and never hides why it failed
+
+
+def _of_task() -> dict[str, Any]:
+    """What Spark calls the task that runs here; nothing outside of one."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    if task is None:
+        return {}
+    return {"spark.stage": task.stageId(), "spark.partition": task.partitionId(), "spark.attempt": task.attemptNumber()}
 
 
 def map_function(work: ServiceUse) -> Callable[[Batches], Batches]:

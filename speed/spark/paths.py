@@ -100,6 +100,8 @@ def why_workers(use: ServiceUse) -> str | None:
     """Why this use is for Python workers alone, whatever session and types are; None if it is not."""
     if use.by_row:
         return "a call for each row is made by Python workers"
+    if use.make_provider is not None:
+        return "spans of tasks are recorded by Python workers"
     return None if use.call.error_column is None else "a column of errors is written by Python workers"
 
 
@@ -219,6 +221,7 @@ def described(use: ServiceUse, family: str) -> str:
         "same_rows": use.same_rows,
         "named": use.named,
         "use": use.topic,
+        "traceparent": use.traceparent,
     }
     return f"speed-call:{json.dumps(description)}:speed-call"
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import AccumulatorParam
 
 import speed
+from speed.engine.tracing import current_trace
 from speed.errors import ConfigurationError, KeyFileError
 from speed.fs.keyfile import default_root
 from speed.spark import paths
@@ -33,11 +34,14 @@ from speed.spark.nodes import (
     share_root,
 )
 from speed.wire.entry import Entry
+from speed.wire.text import TraceParent
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructField, StructType
+
+    from speed.spark.functions import MakeProvider
 
 
 # How Spark adds up what the workers counted.
@@ -185,6 +189,8 @@ def _check_type(field: StructField, cannot: str) -> None:
 
 _ANSWER = "__speed_answer"
 _ROWS_IN_FLIGHT = 32
+_SAMPLED = 1
+"""Of a trace that begins here: with less, services would drop the spans that they record by themselves."""
 _lock = threading.Lock()
 _reports: weakref.WeakKeyDictionary[speed.Node, Reports] = weakref.WeakKeyDictionary()
 
@@ -213,6 +219,11 @@ class Speed:
         path: which way services are called: ``jvm``, from the executors' JVMs, without Python workers; ``python``;
             ``auto``, from the JVMs where that can be, else by Python workers, and why is told at debug level. None
             means ``spark.speed.path`` of the session, else ``auto``. Each use of a service can say its own.
+        tracer_provider: called once a task, without arguments, in the worker; returns the TracerProvider of
+            OpenTelemetry that records a span for the task, and is shut down with it. Python workers call then.
+
+    All calls of a use of a service belong to one trace, on every executor: that which is at hand where the program asks
+    for the use (``with speed.trace(…)``, a span of OpenTelemetry), else one that this object has for all its uses.
 
     Thread-safe. It is configuration: nothing is running until a DataFrame is computed, but for the driver's own node,
     which checks each service before a job starts, and closes with the session.
@@ -231,6 +242,7 @@ class Speed:
         engine: str = "auto",
         executors: str = AUTO,
         path: str | None = None,
+        tracer_provider: MakeProvider | None = None,
     ) -> None:
         context = _context(spark)
         self._path = None if path is None else paths.checked(path)
@@ -250,6 +262,8 @@ class Speed:
         )
         self._lock = threading.Lock()
         self._id = uuid.uuid4().hex
+        self._trace = str(TraceParent(uuid.uuid4().hex, uuid.uuid4().hex[:16], _SAMPLED))
+        self._make_provider = tracer_provider
         self._reports = Reports()
         self._counts = None if context is None else _accumulator(context)
         self._live = self._join(spark if context is None else context)
@@ -354,7 +368,8 @@ class Speed:
             raise ConfigurationError("error_column is for DataFrames: use on_error='null'")
         with self._lock:
             check_service(self._here(), settings)
-        calls = BatchCalls(self._here(), settings, None, lambda answer, _: answer)
+        trace = current_trace() or self._trace
+        calls = BatchCalls(self._here(), settings, None, lambda answer, _: answer, traceparent=trace)
         total = len(requests) if isinstance(requests, Sized) else None
         answers = (None if one.failed else one.result for one in calls.each(requests, within=""))
         return list(with_progress(answers, str(settings), total, progress))
@@ -466,7 +481,8 @@ class Speed:
             driver = self._here().node.name
         elif not self._root_is_given:
             settings = replace(settings, root=None)
-        return ServiceUse(settings, call, columns, arrow_schema(returned), self._counts, driver, self._id)
+        use = ServiceUse(settings, call, columns, arrow_schema(returned), self._counts, driver, self._id)
+        return use._replace(traceparent=current_trace() or self._trace, make_provider=self._make_provider)
 
     def _on_path(self, work: ServiceUse, path: str | None, types: Sequence[DataType]) -> ServiceUse:
         """The use, described for the JVM where it is to go that way. Raises ConfigurationError where it cannot."""
@@ -581,5 +597,4 @@ class _ByName:
 
 
 def _accumulator(context: Any) -> Any:
-
     return context.accumulator(Counts(), AddCounts())

@@ -50,8 +50,9 @@ class Host:
         directory.mkdir()
         write_key_file(str(self.key), (secrets.token_bytes(32),))
 
-    def configure(self, grants: str = GRANT, more: str = "") -> None:
-        """Write its configuration."""
+    def configure(self, grants: str = GRANT, more: str = "", others: Sequence[str] | None = None) -> None:
+        """Write its configuration; ``others`` are the hosts that it knows, by default the other one."""
+        known = [self.other] if others is None else others
         text = f"""
 [node]
 root = "root"
@@ -63,11 +64,9 @@ name = "{self.name}"
 address = "{self.address}"
 allow = ["watcher", "cli.*"]
 {more}
-[[host]]
-name = "{self.other}"
-key = "pair.key"
 """
-        (self.directory / "speedd.toml").write_text(text + grants)
+        hosts = "".join(f'[[host]]\nname = "{name}"\nkey = "pair.key"\n' for name in known)
+        (self.directory / "speedd.toml").write_text(text + hosts + grants)
 
     def start(self) -> None:
         """Its speedd, until it says that it is ready."""

@@ -25,6 +25,7 @@ from speed.errors import (
     NodeLeftError,
     PayloadTooLargeError,
     ServiceNotFoundError,
+    SpeedError,
     UnknownNodeError,
 )
 from speed.message.errors import NotAvailableError
@@ -256,6 +257,36 @@ def test_the_asked_host_judges_by_its_own_grants(pair: Pair) -> None:
         pair.b.configure()
         pair.b.reload()
         eventually(lambda: not is_denied(analytics, "caller"))
+
+
+def test_a_host_is_taken_out_and_taken_in_again_by_a_reload(pair: Pair) -> None:
+    billing_of(pair.b)
+    analytics = pair.a.node("analytics")
+    assert not is_denied(analytics, "caller")
+    try:
+        pair.a.configure(GRANT.replace("@hostb", "@hostc"), others=("hostc",))
+        pair.a.reload()
+        eventually(lambda: known_to(pair.a) == ["hostc"])
+        with pytest.raises(UnknownNodeError) as caught:
+            analytics.call("billing@hostb", "caller", timeout=WAIT_SECONDS)
+        assert caught.value.execution is Execution.NOT_BEGUN
+        pair.a.configure(others=("hostb", "hostc"))
+        pair.a.reload()
+        eventually(lambda: known_to(pair.a) == ["hostb", "hostc"])
+    finally:
+        pair.a.configure()
+        pair.a.reload()
+        eventually(lambda: known_to(pair.a) == ["hostb"])
+        pair.meet()
+    assert not is_denied(analytics, "caller")
+
+
+def known_to(host: Host) -> list[str]:
+    """The other hosts that a gateway knows; none while a reload replaces it."""
+    try:
+        return sorted(one["host"] for one in host.told()["hosts"])
+    except SpeedError:
+        return []
 
 
 def is_denied(node: speed.Node, service: str) -> bool:

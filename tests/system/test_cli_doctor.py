@@ -105,8 +105,9 @@ def test_files_that_another_user_left_in_the_root_are_named(run: Command) -> Non
 
 
 def test_a_copy_of_a_root_is_told_from_the_original(run: Command, tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    with speed.Node("billing", root=run.root, key=run.root / "speed.key"):
+    copy, other = tmp_path / "copy", speed.init_root(tmp_path / "other")
+    # The process of the node is one of another root, too, under the same name.
+    with speed.Node("billing", root=other), speed.Node("billing", root=run.root, key=run.root / "speed.key"):
         shutil.copytree(run.root, copy, ignore=shutil.ignore_patterns("bell"), copy_function=shutil.copy2)
         copy.chmod(0o700)
         sick = run("root", "doctor", "--root", str(copy), "--json")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import logging
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -22,6 +25,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import speed
 import speed.opentelemetry
+from speed.spark.functions import ServiceUse
+from speed.spark.nodes import CallSettings, NodeSettings, worker_node
 from tests.system.conftest import ENGINES
 
 Make = Callable[..., speed.Node]
@@ -145,6 +150,80 @@ def test_a_service_that_calls_another_one_is_in_the_middle(node: Make, pair: Pai
     assert parent_of(spans.of("rates/rate", SpanKind.SERVER)) == id_of(spans.of("rates/rate", SpanKind.CLIENT))
 
 
+def test_a_stream_has_a_span_at_each_end_until_its_last_item(pair: Pair, spans: Spans) -> None:
+    billing, shop = pair
+
+    @billing.service("rows")
+    def rows() -> Iterator[int]:
+        with spans.tracer.start_as_current_span("compute"):
+            yield from range(3)
+
+    with spans.tracer.start_as_current_span("order"):
+        stream = shop.stream("billing", "rows", timeout=PATIENCE)
+    assert "billing/rows" not in [one.name for one in spans.all() if one.kind is SpanKind.CLIENT]
+    assert list(stream) == [0, 1, 2]
+    client, server = spans.of("billing/rows", SpanKind.CLIENT), spans.of("billing/rows", SpanKind.SERVER)
+    assert parent_of(client) == id_of(spans.of("order"))
+    assert parent_of(server) == id_of(client)
+    assert parent_of(spans.of("compute")) == id_of(server)
+
+
+def test_an_awaited_stream_joins_up_too(pair: Pair, spans: Spans) -> None:
+    billing, shop = pair
+
+    @billing.service("rows")
+    async def rows() -> AsyncIterator[int]:
+        for number in range(3):
+            with spans.tracer.start_as_current_span(f"compute {number}"):
+                yield number
+
+    async def read() -> list[int]:
+        with spans.tracer.start_as_current_span("order"):
+            return [row async for row in shop.aio.stream("billing", "rows", timeout=PATIENCE)]
+
+    assert asyncio.run(read()) == [0, 1, 2]
+    client, server = spans.of("billing/rows", SpanKind.CLIENT), spans.of("billing/rows", SpanKind.SERVER)
+    assert parent_of(client) == id_of(spans.of("order"))
+    assert parent_of(server) == id_of(client)
+    assert parent_of(spans.of("compute 2")) == id_of(server)
+
+
+def test_a_stream_that_takes_items_is_within_the_span_of_its_caller(pair: Pair, spans: Spans) -> None:
+    billing, shop = pair
+
+    @billing.service("add")
+    def add(items: Iterator[int]) -> int:
+        return sum(items)
+
+    assert shop.stream("billing", "add", items=range(4), timeout=PATIENCE).wait() == 6
+    assert parent_of(spans.of("billing/add", SpanKind.SERVER)) == id_of(spans.of("billing/add", SpanKind.CLIENT))
+
+
+def test_a_stream_that_fails_or_is_closed_has_a_span_that_failed(pair: Pair, spans: Spans) -> None:
+    billing, shop = pair
+
+    @billing.service("fail")
+    def fail() -> Iterator[int]:
+        yield 1
+        raise speed.ApplicationError("SOLD_OUT", SECRET)
+
+    @billing.service("rows")
+    def rows() -> Iterator[int]:
+        yield from range(1000)
+
+    with pytest.raises(speed.ApplicationError):
+        list(shop.stream("billing", "fail", timeout=PATIENCE))
+    failed = spans.of("billing/fail", SpanKind.CLIENT)
+    assert failed.attributes is not None
+    assert failed.attributes["error.type"] == "SOLD_OUT"
+    assert SECRET not in failed.to_json()
+    with shop.stream("billing", "rows", timeout=PATIENCE) as stream:
+        next(stream)
+    closed = spans.of("billing/rows", SpanKind.CLIENT)
+    assert closed.attributes is not None
+    assert closed.attributes["error.type"] == "WITHDRAWN"
+
+
 def test_an_error_is_told_by_its_code_and_never_by_its_text(pair: Pair, spans: Spans) -> None:
     billing, shop = pair
 
@@ -211,6 +290,47 @@ def test_an_async_handler_stays_one(spans: Spans) -> None:
     assert spans.of("process").kind is SpanKind.CONSUMER
 
 
+class TraceOfRecords(logging.Handler):
+    """The trace that is at hand where a record is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Queue[tuple[str, str | None]] = Queue()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.put((record.name, speed.current_trace()))
+
+
+@pytest.fixture
+def records() -> Iterator[TraceOfRecords]:
+    handler = TraceOfRecords()
+    logging.getLogger("speed").addHandler(handler)
+    yield handler
+    logging.getLogger("speed").removeHandler(handler)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_log_of_what_failed_is_written_within_its_trace(node: Make, engine: str, records: TraceOfRecords) -> None:
+    billing, shop = node("billing", engine=engine, allow=["shop"]), node("shop", engine=engine)
+
+    def fail(*_: Any) -> None:
+        raise ValueError("no luck")
+
+    def asks(request: speed.Request) -> None:
+        fail(request)
+
+    billing.register("plain", lambda: fail())
+    billing.register("asks", asks)
+    billing.on_message(fail)
+    with speed.trace(TRACE):
+        for service in ("plain", "asks"):
+            with pytest.raises(speed.ExecutionFailedError):
+                shop.call("billing", service, timeout=20)
+            assert records.found.get(timeout=PATIENCE) == ("speed.spc", TRACE)
+        shop.send("billing", 1)
+    assert records.found.get(timeout=PATIENCE) == ("speed.messages", TRACE)
+
+
 def test_without_an_sdk_nothing_changes(node: Make) -> None:
     billing, shop = node("billing", allow=["shop"]), node("shop")
     for one in (billing, shop):
@@ -219,6 +339,58 @@ def test_without_an_sdk_nothing_changes(node: Make) -> None:
     assert shop.call("billing", "trace", timeout=20) is None
     with speed.trace(TRACE):
         assert shop.call("billing", "trace", timeout=20) == TRACE
+
+
+# What a task of Spark calls, as its worker does; without Spark.
+
+
+def use_of(root: str, **fields: Any) -> ServiceUse:
+    settings = NodeSettings(root, None, "etl", "app-1")
+    promised = pa.schema([pa.field("twice", pa.int64())])
+    use = ServiceUse(settings, CallSettings("geo", "twice"), ("a",), promised, None, None, "use-1", by_row=True)
+    return use._replace(counts=SimpleNamespace(add=lambda _: None), traceparent=TRACE, **fields)
+
+
+def batches_of(number: int) -> Iterator[pa.RecordBatch]:
+    return (pa.RecordBatch.from_pydict({"a": [one]}) for one in range(number))
+
+
+@pytest.fixture
+def geo(node: Make, spans: Spans) -> Iterator[speed.Node]:
+    made = node("geo", allow=["etl.*"])
+    speed.opentelemetry.instrument(made, spans.provider)
+    yield made
+    worker_node(use_of(made.root).node).close()
+
+
+def test_a_task_of_spark_has_a_span_below_its_job_and_its_calls_lie_within(geo: speed.Node, spans: Spans) -> None:
+    geo.register("twice", lambda a: a * 2)
+    answers = use_of(geo.root, make_provider=lambda: spans.provider).answers(batches_of(3))
+    assert [arrays[0].to_pylist() for _, arrays in answers] == [[0], [2], [4]]
+    task = spans.of("task geo/twice", SpanKind.INTERNAL)
+    calls = [one for one in spans.all() if one.kind is SpanKind.SERVER]
+    assert f"{parent_of(task):016x}" == TRACE.split("-")[2]
+    assert calls
+    assert {parent_of(one) for one in calls} == {id_of(task)}
+    assert {f"{one.context.trace_id:032x}" for one in spans.all() if one.context} == {TRACE.split("-")[1]}
+
+
+def test_a_task_that_fails_has_a_span_that_failed(geo: speed.Node, spans: Spans) -> None:
+    @geo.service("twice")
+    def twice(a: Any) -> Any:
+        raise speed.ApplicationError("SOLD_OUT", SECRET)
+
+    with pytest.raises(speed.SpeedError):
+        list(use_of(geo.root, make_provider=lambda: spans.provider).answers(batches_of(1)))
+    task = spans.of("task geo/twice")
+    assert task.status.status_code is StatusCode.ERROR
+    assert SECRET not in task.to_json()
+
+
+def test_tasks_without_spans_carry_the_trace_of_their_job_too(geo: speed.Node, spans: Spans) -> None:
+    geo.register("twice", lambda a: a * 2)
+    assert len(list(use_of(geo.root).answers(batches_of(1)))) == 1
+    assert f"{parent_of(spans.of('geo/twice')):016x}" == TRACE.split("-")[2]
 
 
 # By OTLP, to a collector.

@@ -146,10 +146,13 @@ def test_awaited_calls_that_are_cancelled_while_they_wait_never_run(make: Make) 
 
 
 def test_a_passed_deadline_tells_a_running_service(make: Make, server: Server) -> None:
-    with pytest.raises(speed.CallTimeoutError):
-        make("analytics").call("billing", "hold", {"number": 1}, timeout=0.3)
+    analytics, seconds = make("analytics"), 0.3
+    while not server.begun:  # on a busy machine a deadline may pass before the service begins
+        with pytest.raises(speed.CallTimeoutError):
+            analytics.call("billing", "hold", {"number": 1}, timeout=seconds)
+        seconds *= 2
     assert server.ended.acquire(timeout=PATIENCE)
-    assert server.cancelled == [1]
+    assert 1 in server.cancelled
 
 
 CALLER = """

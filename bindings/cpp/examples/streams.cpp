@@ -1,4 +1,4 @@
-// Streams, progress, families, errors of a service's own and interceptors, as docs/howto shows them; one process stands for all.
+// Streams, progress, families, errors of a service's own, interceptors and logs, as docs/howto shows them, in one process.
 #include <chrono>
 #include <iostream>
 #include <thread>
@@ -100,10 +100,20 @@ void interceptors(speed::Node& bank, speed::Node& shop) {
   std::cout << shop.call("bank", "double", {{"x", 2}}).as<int>() << '\n';
 }
 
+// A log of one's own.
+void logs() {
+  speed::set_log(
+      [](speed::LogLevel level, std::string_view logger, std::string_view text) {
+        std::clog << speed::name_of(level) << ' ' << logger << ": " << text << '\n';
+      },
+      speed::LogLevel::warning);
+}
+
 }  // namespace
 
 int main() {
   try {
+    logs();
     speed::init_root();
     speed::Node billing("billing", {.allow = {"analytics"}});
     speed::Node analytics("analytics");

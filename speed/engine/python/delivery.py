@@ -355,7 +355,8 @@ class Delivery:
             message.done()
         except BaseException as error:  # its own exit or cancellation, too: its sender's next messages wait
             self._context.stats.count(counters.HANDLER_FAILURES)
-            log.error("handler failed for a message of %s", message.source, exc_info=error)
+            with continued(message.traceparent):
+                log.error("handler failed for a message of %s", message.source, exc_info=error)
             self._failed(arrival, message, work, failure_line(error))
         else:
             arrival.acknowledge()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,6 +54,18 @@ def test_a_starter_that_does_not_read_is_not_waited_for(start: Callable[..., Spe
         os.close(writing)
         os.close(reading)
     assert speedd.stop() == 0
+
+
+def test_a_speedd_that_is_ended_as_soon_as_its_node_is_seen_ends_in_order(
+    start: Callable[..., Speedd], directory: Path
+) -> None:
+    speedd = start("")
+    entry = directory / "root" / "speed_registry" / "speedd.node"
+    ends = time.monotonic() + PATIENCE
+    while not (entry.exists() and b'"online"' in entry.read_bytes()):
+        assert time.monotonic() < ends
+    assert speedd.stop() == 0
+    assert speedd.seen("stopped")["failed"] is False
 
 
 def test_a_process_whose_services_are_not_loaded_yet_is_starting_and_its_callers_wait(

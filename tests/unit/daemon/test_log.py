@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from speed.daemon.child import LogFile, open_log
 from speed.daemon.config import LogSettings
+
+NOBODY = 65534
 
 
 def test_what_a_service_prints_is_escaped_and_kept(tmp_path: Path) -> None:
@@ -56,16 +58,34 @@ def test_nothing_is_written_where_somebody_put_another_file(tmp_path: Path, put:
     assert victim.read_text() == "mine"
 
 
-def test_a_link_that_is_put_there_before_it_is_opened_again_changes_nothing(tmp_path: Path) -> None:
+def a_file_of_another_user(log: Path, _: Path) -> None:
+    log.write_text("theirs")
+    os.chown(log, NOBODY, -1)
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        a_link,
+        a_second_name,
+        pytest.param(
+            a_file_of_another_user, marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root gives away")
+        ),
+    ],
+)
+def test_what_is_put_there_before_it_is_opened_again_changes_nothing(
+    tmp_path: Path, put: Callable[[Path, Path], None]
+) -> None:
     log, victim = tmp_path / "log", tmp_path / "victim"
     victim.write_text("mine")
     sink = LogFile(LogSettings(file=log))
     log.rename(tmp_path / "rotated")
-    log.symlink_to(victim)
+    put(log, victim)
+    there = log.read_text()
     with pytest.raises(OSError, match="log"):
         sink.reopen()
     sink.write("said\n")
-    assert (victim.read_text(), (tmp_path / "rotated").read_text()) == ("mine", "said\n")
+    assert (victim.read_text(), log.read_text(), (tmp_path / "rotated").read_text()) == ("mine", there, "said\n")
 
 
 def test_a_fifo_is_no_log(tmp_path: Path) -> None:

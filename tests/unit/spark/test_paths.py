@@ -135,7 +135,7 @@ def test_what_is_promised_to_lie_in_a_column_is_described_by_the_names_that_erro
     assert item["inner"] == [{"name": "a", "said": "int8", "nullable": False, "inner": []}]
 
 
-def test_calls_for_rows_and_columns_of_errors_are_for_python_workers() -> None:
+def test_calls_for_rows_columns_of_errors_and_spans_are_for_python_workers() -> None:
     use = ServiceUse(
         NodeSettings("/r", None, "etl", "app-1"), CallSettings("geo", "twice"), ("a",), pa.schema([]), None, None, ""
     )
@@ -143,3 +143,5 @@ def test_calls_for_rows_and_columns_of_errors_are_for_python_workers() -> None:
     assert paths.why_workers(use._replace(by_row=True)) == "a call for each row is made by Python workers"
     tolerant = CallSettings("geo", "twice", on_error="null", error_column="error")
     assert paths.why_workers(use._replace(call=tolerant)) == "a column of errors is written by Python workers"
+    recorded = use._replace(make_provider=lambda: None)
+    assert paths.why_workers(recorded) == "spans of tasks are recorded by Python workers"

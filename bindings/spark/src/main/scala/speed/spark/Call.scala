@@ -29,7 +29,8 @@ final case class Call(
     promised: Seq[Promise],
     sameRows: Boolean,
     named: Boolean,
-    use: String)
+    use: String,
+    traceparent: Option[String])
 
 object Call {
   // What the Python function of a service carries, among the bytes that Spark keeps of it.
@@ -79,6 +80,7 @@ object Call {
       promised = promises(said.get("promised")),
       sameRows = said.get("same_rows").asBoolean,
       named = said.get("named").asBoolean,
-      use = said.get("use").asText)
+      use = said.get("use").asText,
+      traceparent = maybe("traceparent").map(_.asText))
   }
 }

@@ -10,6 +10,7 @@ import org.apache.spark.{TaskContext, TaskKilledException}
 import speed.NodeInfo
 import speed.columns.Column
 import speed.errors._
+import speed.options.CallOptions
 
 /** Rows under way: where they lie in the partition, what is sent of them, to whom, and what comes of it. */
 final class Batch(val number: Long, val firstRow: Long, val rows: Int, val bodies: Array[Array[Byte]], val sentBytes: Long,
@@ -40,7 +41,10 @@ final class Calls(call: Call, names: Array[String], answers: Answers, counts: Co
     made
   }
   private val underWay = new ArrayDeque[Batch]()
-  private val timeout = Duration.ofNanos((call.timeoutSeconds * 1e9).toLong)
+  private val options = {
+    val timed = CallOptions.DEFAULT.withTimeout(Duration.ofNanos((call.timeoutSeconds * 1e9).toLong))
+    call.traceparent.fold(timed)(timed.withTraceparent)
+  }
   private val lookMillis = 100L
   private val mostBytes = 32L << 20
   private var bytesUnderWay = 0L
@@ -108,7 +112,7 @@ final class Calls(call: Call, names: Array[String], answers: Answers, counts: Co
     batch.answer = try {
       val sent = arguments(batch)
       counts.calls += 1
-      live.node.submit(batch.target.name, call.service, sent, timeout)
+      live.node.submit(batch.target.name, call.service, sent, options)
     } catch { case error: SpeedException => CompletableFuture.failedFuture(error) }
     latest = batch
   }
