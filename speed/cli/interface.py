@@ -94,6 +94,14 @@ class Operation:
     others: Type | None
     """What further arguments are; None: there are none."""
     result: Type
+    """Of one that gives items, of an item."""
+    gives: bool = False
+    takes: bool | None = False
+    """Items of the caller; None: it does not say."""
+
+    @property
+    def streams(self) -> bool:
+        return self.gives or self.takes is not False
 
 
 @dataclass
@@ -285,15 +293,20 @@ def read(node: str, described: Iterable[Description], names: Names) -> Interface
     interface = Interface(node)
     reader = _SchemaReader(interface, names)
     for one in described:
-        if one.streaming:
-            continue  # no call gives its items
         parameters: tuple[TypedMember, ...] | None = None
         others: Type | None = ANY
         if isinstance(one.parameters, dict):
             parameters, others = reader.parameters(one.parameters, one.name)
         result = reader.result(one.result, f"{one.name} result") if isinstance(one.result, dict) else ANY
-        interface.methods.append(Operation(one.name, one.summary, parameters, others, result))
+        interface.methods.append(Operation(one.name, one.summary, parameters, others, result, *_items_of(one)))
     return interface
+
+
+def _items_of(one: Description) -> tuple[bool, bool | None]:
+    """Whether a service gives items, and takes some."""
+    if not one.streaming:
+        return False, False
+    return one.items != "caller", None if one.items is None else one.items != "service"
 
 
 # What writers of all languages share.
