@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -307,6 +307,36 @@ def _items_of(one: Description) -> tuple[bool, bool | None]:
     if not one.streaming:
         return False, False
     return one.items != "caller", None if one.items is None else one.items != "service"
+
+
+def placed(interface: Interface) -> tuple[list[RecordType], set[tuple[str, str]]]:
+    """Records behind those that they hold; and which of them hold which one only loosely, since it holds them."""
+    ordered: list[RecordType] = []
+    is_placed: dict[str, bool] = {}
+    cut: set[tuple[str, str]] = set()
+
+    def place(record: RecordType) -> None:
+        is_placed[record.name] = False
+        for held in (name for one in record.fields for name in _held(one.type)):
+            if held not in is_placed:
+                place(interface.records[held])
+            elif not is_placed[held]:
+                cut.add((record.name, held))
+        is_placed[record.name] = True
+        ordered.append(record)
+
+    for record in interface.records.values():
+        if record.name not in is_placed:
+            place(record)
+    return ordered, cut
+
+
+def _held(type_: Type) -> Iterator[str]:
+    """Records that must be whole where this type stands: a vector does without."""
+    if type_.kind == "record":
+        yield type_.name
+    for part in type_.parts if type_.kind not in ("list", "set", "tuple") else ():
+        yield from _held(part)
 
 
 # What writers of all languages share.

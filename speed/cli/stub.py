@@ -20,6 +20,7 @@ from speed.cli.interface import (
     RecordType,
     Type,
     TypedMember,
+    placed,
     read,
     type_name,
     vocabulary,
@@ -147,7 +148,7 @@ def _python_client(interface: Interface, name: str) -> str:
 
 def _python_method(method: Operation, name: str) -> str:
     names = Names({*keyword.kwlist, "self"})
-    listed, optional, renamed = ["self"], [], []
+    listed, renamed, optional = ["self"], list[str](), list[str]()
     for one in method.parameters or ():
         own = names.take(one.key, "argument")
         (listed if one.is_required else optional).append(
@@ -352,7 +353,9 @@ def _java_method(method: Operation, name: str, types: Names) -> str:
         notes.append(f"     * @param options deadlines, the window{sent}")
     result, lines = _java_call(method, types)
     if result != "void":
-        notes.append(f"     * @return {_java_items(method) if method.gives else 'its result'}")
+        notes.append(
+            f"     * @return its {'items, to be closed unless they are read to the end' if method.gives else 'result'}"
+        )
     comment = [
         "    /**",
         f"     * {java_text(method.summary or method.service)}",
@@ -364,24 +367,12 @@ def _java_method(method: Operation, name: str, types: Names) -> str:
     return "\n".join([*comment, "     */", signature, begin, *set_, *lines[:1], "    }", *lines[1:]])
 
 
-def _java_item(method: Operation) -> str:
-    """The type of an item: a class alone says no more."""
-    item = java_type(method.result)
-    return "Object" if "<" in item else item
-
-
-def _java_items(method: Operation) -> str:
-    item = java_type(method.result)
-    whole = f", each a {java_text(item)}" if item != _java_item(method) else ""
-    return f"its items{whole}, to be closed unless they are read to the end"
-
-
 def _java_call(method: Operation, types: Names) -> tuple[str, list[str]]:
     """The type of the result; the line that calls, and what else that needs."""
     address = f"this.target, {java_quoted(method.service)}, arguments"
     result = java_type(method.result)
     if method.gives:
-        item = _java_item(method)
+        item = "Object" if "<" in result else result  # a class alone says no more
         return f"Stream<{item}>", [f"        return this.node.stream({address}, {item}.class, options);"]
     call = (
         f"this.node.stream({address}, options).result()"
@@ -441,25 +432,7 @@ class _Cpp:
     """Writes the types of one interface: which structs stand where."""
 
     def __init__(self, interface: Interface) -> None:
-        self.ordered: list[RecordType] = []
-        self._interface = interface
-        self._state: dict[str, bool] = {}
-        self._cut: set[tuple[str, str]] = set()
-        for record in interface.records.values():
-            if record.name not in self._state:
-                self._place(record)
-
-    def _place(self, record: RecordType) -> None:
-        """After those that it holds; what would hold itself is held as a value."""
-        self._state[record.name] = False
-        for one in record.fields:
-            for held in _held(one.type):
-                if held not in self._state:
-                    self._place(self._interface.records[held])
-                elif not self._state[held]:
-                    self._cut.add((record.name, held))
-        self._state[record.name] = True
-        self.ordered.append(record)
+        self.ordered, self._cut = placed(interface)
 
     def type(self, type_: Type, within: str = "") -> str:
         if type_.is_optional:
@@ -482,14 +455,6 @@ class _Cpp:
     def field(self, field: TypedMember, within: str = "") -> str:
         found = self.type(field.type, within)
         return found if field.is_required or field.type.is_optional else f"std::optional<{found}>"
-
-
-def _held(type_: Type) -> Iterator[str]:
-    """Records that must be whole where this type stands: a vector does without."""
-    if type_.kind == "record":
-        yield type_.name
-    for part in type_.parts if type_.kind not in ("list", "set", "tuple") else ():
-        yield from _held(part)
 
 
 def cpp_text(text: str) -> str:
@@ -599,31 +564,20 @@ def _cpp_method(method: Operation, name: str, cpp: _Cpp) -> str:
         listed.append(f"const {cpp.type(Type('map', (method.others,)))}& {own} = {{}}")
         each = "member.key, member.value" if method.others == ANY else "member.first, member.second"
         set_.append(f"    for (const auto& member : {own}) arguments.set({each});")
-    if method.streams:
-        return _cpp_stream(method, name, listed, set_, cpp)
     result = "void" if method.result == NULL else cpp.type(method.result)
     call = f"node_->call(target_, {cpp_quoted(method.service)}, arguments, options_)"
-    given = {"void": f"{call};", "speed::Value": f"return {call};"}.get(result, f"return {call}.as<{result}>();")
-    signature = wrapped(f"  {result} {name}(", listed, ") const {", "      ")
     notes = [f"  // {cpp_text(method.summary or method.service)}"]
+    if method.streams:
+        notes.append(f"  // {'Each item' if method.gives else 'Its result'}: {result}")
+        listed.append("speed::StreamOptions stream = {}")
+        set_ += ["    stream.sends = true;"] if method.takes else []
+        call, result = f"node_->stream(target_, {cpp_quoted(method.service)}, arguments, stream)", "speed::Stream"
+    whole = f"return {call}"
+    given = {"void": f"{call};", "speed::Value": f"{whole};", "speed::Stream": f"{whole};"}.get(
+        result, f"{whole}.as<{result}>();"
+    )
+    signature = wrapped(f"  {result} {name}(", listed, ") const {", "      ")
     return "\n".join([*notes, signature, "    speed::Map arguments;", *set_, f"    {given}", "  }"])
-
-
-def _cpp_stream(method: Operation, name: str, listed: list[str], set_: list[str], cpp: _Cpp) -> str:
-    """Its items are values: a note says what each is."""
-    what = (
-        f"Each item is read by `as<{cpp.type(method.result)}>`."
-        if method.gives
-        else (f"Its result is read by `as<{cpp.type(method.result)}>`.")
-    )
-    own = [f"  // {cpp_text(method.summary or method.service)}", f"  // {what}"]
-    own += ["  // Items of the caller go by `write` and `finish`."] if method.takes else []
-    signature = wrapped(
-        f"  speed::Stream {name}(", [*listed, "speed::StreamOptions stream = {}"], ") const {", "      "
-    )
-    sends = ["    stream.sends = true;"] if method.takes else []
-    call = f"    return node_->stream(target_, {cpp_quoted(method.service)}, arguments, stream);"
-    return "\n".join([*own, signature, "    speed::Map arguments;", *set_, *sends, call, "  }"])
 
 
 # All languages.

@@ -121,7 +121,8 @@ TEST_F(BoundLinksTest, an_answer_to_who_has_no_grant_remembers_nobody_i_7) {
   const auto remembered = [&] { return fs::KnownIdentities(identity).of("client"); };
   wire::Entry client;
   client.name = "client";
-  client.identity = wire::to_base64(wire::make_card(fs::read_identity(root_.identity("client")), wire::node_id("client")));
+  client.identity =
+      wire::to_base64(wire::make_card(fs::read_identity(root_.identity("client")), wire::node_id("client")));
   EXPECT_NE(peers.bond("client", &client, true), nullptr);
   EXPECT_EQ(peers.verdict("client", fingerprint("client"), false), wire::Verdict::accepted);
   EXPECT_FALSE(remembered());
@@ -138,7 +139,8 @@ TEST_F(BoundLinksTest, what_an_answer_was_bound_to_is_remembered_of_who_has_a_gr
   engine::Peers peers(root_.path, identity, policy, keys, log);
   wire::Entry client;
   client.name = "client";
-  client.identity = wire::to_base64(wire::make_card(fs::read_identity(root_.identity("client")), wire::node_id("client")));
+  client.identity =
+      wire::to_base64(wire::make_card(fs::read_identity(root_.identity("client")), wire::node_id("client")));
   peers.bond("client", &client, true);
   EXPECT_TRUE(fs::KnownIdentities(identity).of("client"));
 }

@@ -140,9 +140,7 @@ TEST_F(FamilyTest, one_that_serves_is_asked_before_one_that_is_starting) {
 }
 
 TEST_F(FamilyTest, nodes_that_differ_are_refused_on_demand) {
-  const auto version = [](const char* text) {
-    return ServiceOptions{.description = ServiceDescription("", text)};
-  };
+  const auto version = [](const char* text) { return ServiceOptions{.description = ServiceDescription("", text)}; };
   const auto quotes = [](const Request&) { return 1; };
   Node one("pricing.0", root_.options({"shop"}));
   one.serve("quote", quotes, version("1"));
@@ -160,7 +158,8 @@ TEST_F(FamilyTest, nodes_that_differ_are_refused_on_demand) {
     }
     return !told.empty();
   }));
-  EXPECT_NE(told.find("'pricing.0' and 'pricing.1' differ: 'quote' has version '1' and '2'"), std::string::npos) << told;
+  EXPECT_NE(told.find("'pricing.0' and 'pricing.1' differ: 'quote' has version '1' and '2'"), std::string::npos)
+      << told;
   EXPECT_EQ(shop_.describe("pricing.*").size(), 1U);
 }
 
@@ -201,8 +200,8 @@ TEST_F(FamilyTest, a_submitted_call_of_nobody_is_repeated_until_somebody_is_ther
   std::future<Value> call = shop_.submit("pricing.*", "quote", {}, patient);
   std::promise<std::string> handled;
   shop_.submit(
-      "pricing.*", "quote", {},
-      [&](std::future<Value> given) { handled.set_value(given.get().as<std::string>()); }, patient);
+      "pricing.*", "quote", {}, [&](std::future<Value> given) { handled.set_value(given.get().as<std::string>()); },
+      patient);
   member(0);
   EXPECT_EQ(call.get().as<std::string>(), "pricing.0");
   EXPECT_EQ(handled.get_future().get(), "pricing.0");
