@@ -198,6 +198,12 @@ def test_what_each_language_declares_makes_the_same_client(agents: Agents, langu
     assert due(language) == due(CHOSEN[0])
 
 
+@pytest.mark.parametrize("language", CHOSEN)
+def test_each_language_says_whose_items_a_stream_has(agents: Agents, language: str) -> None:
+    told = {one.name: one.items for one in described(agents, language) if one.name in CALLED}
+    assert told == {"due": None, "numbers": "service", "total": "caller", "double": "both"}
+
+
 ITEM = {
     "type": "object",
     "properties": {
