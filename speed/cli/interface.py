@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -94,6 +94,14 @@ class Operation:
     others: Type | None
     """What further arguments are; None: there are none."""
     result: Type
+    """Of one that gives items, of an item."""
+    gives: bool = False
+    takes: bool | None = False
+    """Items of the caller; None: it does not say."""
+
+    @property
+    def streams(self) -> bool:
+        return self.gives or self.takes is not False
 
 
 @dataclass
@@ -285,15 +293,50 @@ def read(node: str, described: Iterable[Description], names: Names) -> Interface
     interface = Interface(node)
     reader = _SchemaReader(interface, names)
     for one in described:
-        if one.streaming:
-            continue  # no call gives its items
         parameters: tuple[TypedMember, ...] | None = None
         others: Type | None = ANY
         if isinstance(one.parameters, dict):
             parameters, others = reader.parameters(one.parameters, one.name)
         result = reader.result(one.result, f"{one.name} result") if isinstance(one.result, dict) else ANY
-        interface.methods.append(Operation(one.name, one.summary, parameters, others, result))
+        interface.methods.append(Operation(one.name, one.summary, parameters, others, result, *_items_of(one)))
     return interface
+
+
+def _items_of(one: Description) -> tuple[bool, bool | None]:
+    """Whether a service gives items, and takes some."""
+    if not one.streaming:
+        return False, False
+    return one.items != "caller", None if one.items is None else one.items != "service"
+
+
+def placed(interface: Interface) -> tuple[list[RecordType], set[tuple[str, str]]]:
+    """Records behind those that they hold; and which of them hold which one only loosely, since it holds them."""
+    ordered: list[RecordType] = []
+    is_placed: dict[str, bool] = {}
+    cut: set[tuple[str, str]] = set()
+
+    def place(record: RecordType) -> None:
+        is_placed[record.name] = False
+        for held in (name for one in record.fields for name in _held(one.type)):
+            if held not in is_placed:
+                place(interface.records[held])
+            elif not is_placed[held]:
+                cut.add((record.name, held))
+        is_placed[record.name] = True
+        ordered.append(record)
+
+    for record in interface.records.values():
+        if record.name not in is_placed:
+            place(record)
+    return ordered, cut
+
+
+def _held(type_: Type) -> Iterator[str]:
+    """Records that must be whole where this type stands: a vector does without."""
+    if type_.kind == "record":
+        yield type_.name
+    for part in type_.parts if type_.kind not in ("list", "set", "tuple") else ():
+        yield from _held(part)
 
 
 # What writers of all languages share.

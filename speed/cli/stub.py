@@ -20,6 +20,7 @@ from speed.cli.interface import (
     RecordType,
     Type,
     TypedMember,
+    placed,
     read,
     type_name,
     vocabulary,
@@ -55,7 +56,7 @@ _PYTHON_OWN = ("datetime", "decimal", "pathlib", "uuid")
 _PYTHON_MODULES = (*_PYTHON_OWN, "numpy", "numpy.typing", "pyarrow", "speed")
 _PYTHON_WORDS = frozenset(
     {*keyword.kwlist, *_PYTHON_MODULES}
-    | vocabulary("self bool int float str bytes list set tuple dict Any Literal Protocol TypedDict")
+    | vocabulary("self bool int float str bytes list set tuple dict Any Iterator Literal Protocol TypedDict")
 )
 
 
@@ -104,9 +105,10 @@ def write_python(node: str, described: Iterable[Description], name: str) -> str:
     body = "\n\n\n".join([*map(_python_record, interface.records.values()), _python_client(interface, name)])
     modules = [one for one in _PYTHON_MODULES if re.search(rf"\b{one}\.(?!typing)|\b{one}\.\w", body)]
     names = [one for one in ("Any", "Literal", "Protocol", "TypedDict") if re.search(rf"\b{one}\b", body)]
+    streams = "from collections.abc import Iterator\n" if any(one.streams for one in interface.methods) else ""
     own, others = ([f"import {one}\n" for one in modules if (one in _PYTHON_OWN) is is_own] for is_own in (True, False))
     head = f"{python_text(written_by(node, 'python'))}\n\nfrom __future__ import annotations\n\n"
-    imports = "".join([*own, f"from typing import {', '.join(names)}\n", *(["\n", *others] if others else [])])
+    imports = "".join([streams, *own, f"from typing import {', '.join(names)}\n", *(["\n", *others] if others else [])])
     return f"{head}{imports}\n\n{body}\n"
 
 
@@ -146,18 +148,26 @@ def _python_client(interface: Interface, name: str) -> str:
 
 def _python_method(method: Operation, name: str) -> str:
     names = Names({*keyword.kwlist, "self"})
-    listed, renamed = ["self"], []
+    listed, renamed, optional = ["self"], list[str](), list[str]()
     for one in method.parameters or ():
         own = names.take(one.key, "argument")
-        listed.append(f"{own}: {python_type(one.type)}" + ("" if one.is_required else " = ..."))
+        (listed if one.is_required else optional).append(
+            f"{own}: {python_type(one.type)}" + " = ..." * (not one.is_required)
+        )
         if own != one.key:
             renamed.append(f"{own}={python_quoted(one.key)}")
+    if method.takes:
+        listed.append(f"{names.take('items', 'items')}: Iterator[Any]")
+    elif method.takes is None:
+        optional.append(f"{names.take('items', 'items')}: Iterator[Any] | None = None")
+    listed += optional
     if method.others is not None:
         listed.append(f"**{names.take('others', 'others')}: {python_type(method.others)}")
     lines = [f"    @speed.named({', '.join([python_quoted(method.service), *renamed])})"] * (
         name != method.service or bool(renamed)
     )
-    end = f") -> {python_type(method.result)}:" + ("" if method.summary else " ...")
+    result = python_type(method.result)
+    end = f") -> {f'Iterator[{result}]' if method.gives else result}:" + ("" if method.summary else " ...")
     lines.append(wrapped(f"    def {name}(", listed, end, "        ", "    "))
     return "\n".join([*lines, *([f"        {python_text(method.summary)}"] if method.summary else [])])
 
@@ -192,6 +202,8 @@ _JAVA_IMPORTS = {
     "BigDecimal": "java.math.BigDecimal",
     "Column": "speed.columns.Column",
     "Caller": "speed.Caller",
+    "Stream": "speed.Stream",
+    "StreamOptions": "speed.options.StreamOptions",
     "Member": "speed.values.Member",
     "Value": "speed.Value",
 }
@@ -321,7 +333,7 @@ def _java_choices(type_: Type) -> str:
 
 
 def _java_method(method: Operation, name: str, types: Names) -> str:
-    names = Names({*_JAVA_WORDS, *_JAVA_TYPES, "arguments", "given", "result"})
+    names = Names({*_JAVA_WORDS, *_JAVA_TYPES, "arguments", "given", "options", "result"})
     listed, notes, set_ = [], [], []
     for one in method.parameters or ():
         own = names.take(one.key, "argument")
@@ -335,9 +347,15 @@ def _java_method(method: Operation, name: str, types: Names) -> str:
         listed.append(f"Map<String, {java_type(method.others)}> {own}")
         notes.append(f"     * @param {own} further arguments by name")
         set_.append(f"        arguments.putAll({own});")
+    if method.streams:
+        listed.append("StreamOptions options")
+        sent = "" if method.takes is False else ", and the items that are sent"
+        notes.append(f"     * @param options deadlines, the window{sent}")
     result, lines = _java_call(method, types)
     if result != "void":
-        notes.append("     * @return its result")
+        notes.append(
+            f"     * @return its {'items, to be closed unless they are read to the end' if method.gives else 'result'}"
+        )
     comment = [
         "    /**",
         f"     * {java_text(method.summary or method.service)}",
@@ -353,14 +371,24 @@ def _java_call(method: Operation, types: Names) -> tuple[str, list[str]]:
     """The type of the result; the line that calls, and what else that needs."""
     address = f"this.target, {java_quoted(method.service)}, arguments"
     result = java_type(method.result)
+    if method.gives:
+        item = "Object" if "<" in result else result  # a class alone says no more
+        return f"Stream<{item}>", [f"        return this.node.stream({address}, {item}.class, options);"]
+    call = (
+        f"this.node.stream({address}, options).result()"
+        if method.streams
+        else f"this.node.call({address}, this.timeout)"
+    )
     if method.result == NULL:
-        return "void", [f"        this.node.call({address}, this.timeout);"]
+        return "void", [f"        {call};"]
     if result == "Object":
-        return result, [f"        return this.node.call({address}, this.timeout);"]
-    if "<" not in result:
+        return result, [f"        return {call};"]
+    if "<" not in result and not method.streams:
         return result, [f"        return this.node.call({address}, {result}.class, this.timeout);"]
+    if "<" not in result:
+        return result, [f"        return Value.as({call}, {result}.class);"]
     own = types.take(f"{type_name(method.service, 'Service')}Answer", "Answer")
-    value = f"Object result = this.node.call({address}, this.timeout);"
+    value = f"Object result = {call};"
     made = f'Value.as(Collections.singletonMap("result", result), {own}.class).result()'
     line = f"        {value}\n        return {made};"
     return result, [line, f"\n    private record {own}({result} result) {{}}"]
@@ -404,25 +432,7 @@ class _Cpp:
     """Writes the types of one interface: which structs stand where."""
 
     def __init__(self, interface: Interface) -> None:
-        self.ordered: list[RecordType] = []
-        self._interface = interface
-        self._state: dict[str, bool] = {}
-        self._cut: set[tuple[str, str]] = set()
-        for record in interface.records.values():
-            if record.name not in self._state:
-                self._place(record)
-
-    def _place(self, record: RecordType) -> None:
-        """After those that it holds; what would hold itself is held as a value."""
-        self._state[record.name] = False
-        for one in record.fields:
-            for held in _held(one.type):
-                if held not in self._state:
-                    self._place(self._interface.records[held])
-                elif not self._state[held]:
-                    self._cut.add((record.name, held))
-        self._state[record.name] = True
-        self.ordered.append(record)
+        self.ordered, self._cut = placed(interface)
 
     def type(self, type_: Type, within: str = "") -> str:
         if type_.is_optional:
@@ -445,14 +455,6 @@ class _Cpp:
     def field(self, field: TypedMember, within: str = "") -> str:
         found = self.type(field.type, within)
         return found if field.is_required or field.type.is_optional else f"std::optional<{found}>"
-
-
-def _held(type_: Type) -> Iterator[str]:
-    """Records that must be whole where this type stands: a vector does without."""
-    if type_.kind == "record":
-        yield type_.name
-    for part in type_.parts if type_.kind not in ("list", "set", "tuple") else ():
-        yield from _held(part)
 
 
 def cpp_text(text: str) -> str:
@@ -550,7 +552,7 @@ class {own} {{
 
 
 def _cpp_method(method: Operation, name: str, cpp: _Cpp) -> str:
-    names = Names({*_CPP_WORDS, *(one.name for one in cpp.ordered), "arguments", "member", *_CPP_MEMBERS})
+    names = Names({*_CPP_WORDS, *(one.name for one in cpp.ordered), "arguments", "member", "stream", *_CPP_MEMBERS})
     listed, set_ = [], []
     for one in method.parameters or ():
         own, key, kind = names.take(one.key, "argument"), cpp_quoted(one.key), cpp.field(one)
@@ -564,9 +566,17 @@ def _cpp_method(method: Operation, name: str, cpp: _Cpp) -> str:
         set_.append(f"    for (const auto& member : {own}) arguments.set({each});")
     result = "void" if method.result == NULL else cpp.type(method.result)
     call = f"node_->call(target_, {cpp_quoted(method.service)}, arguments, options_)"
-    given = {"void": f"{call};", "speed::Value": f"return {call};"}.get(result, f"return {call}.as<{result}>();")
-    signature = wrapped(f"  {result} {name}(", listed, ") const {", "      ")
     notes = [f"  // {cpp_text(method.summary or method.service)}"]
+    if method.streams:
+        notes.append(f"  // {'Each item' if method.gives else 'Its result'}: {result}")
+        listed.append("speed::StreamOptions stream = {}")
+        set_ += ["    stream.sends = true;"] if method.takes else []
+        call, result = f"node_->stream(target_, {cpp_quoted(method.service)}, arguments, stream)", "speed::Stream"
+    whole = f"return {call}"
+    given = {"void": f"{call};", "speed::Value": f"{whole};", "speed::Stream": f"{whole};"}.get(
+        result, f"{whole}.as<{result}>();"
+    )
+    signature = wrapped(f"  {result} {name}(", listed, ") const {", "      ")
     return "\n".join([*notes, signature, "    speed::Map arguments;", *set_, f"    {given}", "  }"])
 
 

@@ -357,6 +357,7 @@ _DESCRIPTION: dict[str, Check] = {
     "columns": lambda value: type(value) is bool,
     "parameters": lambda value: type(value) in (dict, type(None)),
     "result": lambda value: type(value) in (dict, type(None)),
+    "items": lambda value: value is None or type(value) is str,
 }
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections.abc
 import datetime as dt
 import enum
-import operator
 import sys
 import types
 import typing
@@ -19,8 +18,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from speed.core.readers import ANYTHING, Hint, Misfit, RecordMember, Schema, built, fit, record_reader
-from speed.core.readers import each as each_of
+from speed.core.readers import ANYTHING, Hint, Misfit, RecordMember, Schema, built, items_reader, record_reader
 from speed.errors import ConfigurationError, InvalidNameError
 from speed.wire import lazily
 from speed.wire.column import Column
@@ -399,13 +397,12 @@ def _collection(label: str, item: Hint, make: Callable[[Any], Any] | None) -> Hi
     schema: dict[str, Any] = {"type": "array"} if item == ANYTHING else {"type": "array", "items": item.schema}
     if item == ANYTHING and make is None:
         return Hint(label, _LISTS, None, schema)
+    read_items = items_reader(item)
+    if make is None:
+        return Hint(label, _LISTS, read_items, schema)
 
     def read(value: Any) -> Any:
-        if make is None and fit(item, value):
-            return value
-        items = list(value) if item == ANYTHING else each_of(item, value)
-        if make is None:
-            return items if any(map(operator.is_not, items, value)) else value
+        items = read_items(value)
         if not is_set:
             return make(items)
         try:

@@ -5,6 +5,7 @@ A record's reader is compiled once, as dataclasses compile their constructors: m
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -77,26 +78,27 @@ def unmade(label: str, error: Exception) -> Misfit:
     return Misfit("", label, type(error).__name__, refused=True)
 
 
-def each(item: Hint, values: Any) -> list[Any]:
-    """The items of a list, read; each once, so that what is wrong deep inside costs no more."""
-    kinds, read = item.kinds, item.read
-    taken: list[Any] = []
-    try:
-        if kinds is not None and not kinds.issuperset(map(type, values)):
+def items_reader(item: Hint) -> Callable[[Any], Any]:
+    """What reads a list: itself where the types of all items say that they fit.
+
+    Each item is read once, so that what is wrong deep inside costs no more.
+    """
+    kinds, read, take = item.kinds, item.read, item.take
+
+    def reading(values: Any) -> list[Any]:
+        taken: list[Any] = []
+        try:
             for one in values:
-                taken.append(item.take(one))  # noqa: PERF401 - how many there are says which does not fit
-        if read is None:
-            return list(values)
-        for one in values:
-            taken.append(read(one))  # noqa: PERF401
-    except Misfit as misfit:
-        raise misfit.below(f"[{len(taken)}]") from None
-    return taken
+                fits = kinds is None or type(one) in kinds
+                taken.append(read(one) if read and fits else take(one))
+        except Misfit as misfit:
+            raise misfit.below(f"[{len(taken)}]") from None
+        return taken
 
+    def fitting(values: Any) -> Any:
+        return values if kinds is None or kinds.issuperset(map(type, values)) else reading(values)
 
-def fit(item: Hint, values: Any) -> bool:
-    """Whether the types of all items say that they fit as they are."""
-    return item.read is None and (item.kinds is None or item.kinds.issuperset(map(type, values)))
+    return fitting if read is None else reading
 
 
 # Readers of records, compiled.
@@ -116,7 +118,7 @@ def record_reader(label: str, make: Callable[..., Any] | None, members: list[Rec
         lines += ["  raise Misfit('', f'a map with {error.args[0]!r}', 'one without it') from None"]
     for place, one in required:
         lines += [f" {line}" for line in _checked(place, one, names)]
-    given = [_entry(make, one.name, place) for place, one in required]
+    given = _given(make, [(place, one.name) for place, one in required])
     if len(required) < len(members):
         lines.append(" more = {}")
         for place, one in enumerate(members):
@@ -135,8 +137,22 @@ def record_reader(label: str, make: Callable[..., Any] | None, members: list[Rec
     return reader
 
 
-def _entry(make: Callable[..., Any] | None, name: str, place: int) -> str:
-    return f"{name!r}: v{place}" if make is None else f"{name}=v{place}"
+def _given(make: Callable[..., Any] | None, members: list[tuple[int, str]]) -> list[str]:
+    """What ``make`` is called with: by place where its parameters have the same order, which costs half as much."""
+    if make is None:
+        return [f"{name!r}: v{place}" for place, name in members]
+    if _leading(make)[: len(members)] == [name for _, name in members]:
+        return [f"v{place}" for place, _ in members]
+    return [f"{name}=v{place}" for place, name in members]
+
+
+def _leading(make: Callable[..., Any]) -> list[str]:
+    """The names of what it takes by place, in order."""
+    try:
+        listed = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):  # it does not say
+        return []
+    return [one.name for one in listed if one.kind is one.POSITIONAL_OR_KEYWORD]
 
 
 def _checked(place: int, one: RecordMember, names: dict[str, Any]) -> list[str]:

@@ -415,11 +415,13 @@ def describe_service(name: str, service: Any, how: ServiceOptions) -> Mapping[st
     inner = getattr(service, "described", service)
     parameters = inner.parameters if isinstance(inner, FunctionService) else None
     hints = {} if parameters is None else parameters.hints
+    whose = getattr(service, "whose_items", None)
     described = {
         "name": name,
         "summary": summary_of(inner.function if isinstance(inner, FunctionService) else type(inner)),
         "version": how.version[:MAX_SUMMARY_CHARACTERS],
         "streaming": getattr(service, "streams", False),
+        **({} if whose is None else {"items": whose}),
         "idempotent": how.idempotent,
         "columns": getattr(service, "takes_columns", any(Column in (one.kinds or ()) for one in hints.values())),
     }

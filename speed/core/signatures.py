@@ -151,6 +151,15 @@ class _Streamed(NamedTuple):
 _TAKEN = {abc.Iterator: False, abc.AsyncIterator: True}
 _GIVEN = {**_TAKEN, abc.Iterable: False, abc.Generator: False, abc.AsyncIterable: True, abc.AsyncGenerator: True}
 """Hints of what travels item by item, and whether it is awaited."""
+_CALLED: Mapping[Any, bool] = {abc.Iterator: False, abc.Generator: False}
+"""Likewise, of methods of clients."""
+
+
+def streamed_item(hint: Any) -> Any:
+    """What each item is of a result or parameter that a method of a client streams; None for any other hint."""
+    if (kind := _streamed(hint, _CALLED)) is None:
+        return None
+    return Any if kind.item is None else kind.item
 
 
 def _streamed(hint: Any, kinds: Mapping[Any, bool]) -> _Streamed | None:
@@ -240,6 +249,8 @@ class Description(NamedTuple):
         streaming: whether it gives many items or takes some: ``node.stream`` calls it, and ``result`` is of one item.
         idempotent: whether a call may run again after a crash.
         columns: whether it takes columns, one value for each row.
+        items: of one that streams, whose items there are: ``"service"``, ``"caller"`` or ``"both"``; None where its
+            node does not say.
     """
 
     name: str
@@ -250,6 +261,7 @@ class Description(NamedTuple):
     streaming: bool = False
     idempotent: bool = False
     columns: bool = False
+    items: str | None = None
 
     def travelling(self) -> dict[str, Any]:
         """As a node tells it."""

@@ -114,6 +114,7 @@ class Intercepted:
         self.described = getattr(service, "described", service)
         self.takes_columns = getattr(service, "takes_columns", False)
         self.streams = getattr(service, "streams", False)
+        self.whose_items = getattr(service, "whose_items", None)
 
     @property
     def viewed(self) -> tuple[str, ...]:

@@ -325,6 +325,13 @@ class StreamService:
         self._gives, self._takes = gives_items(service), taken_items(service)
 
     @property
+    def whose_items(self) -> str:
+        """As descriptions tell it (S-26)."""
+        if not self._gives:
+            return "caller"
+        return "service" if self._takes is None else "both"
+
+    @property
     def viewed(self) -> tuple[str, ...]:
         """The parameters that are hinted ``memoryview``."""
         return self._service.viewed if isinstance(self._service, FunctionService) else ()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from speed.core.hints import texts
 from speed.core.services import result_reader
-from speed.core.signatures import Description
+from speed.core.signatures import Description, streamed_item
 from speed.errors import ConfigurationError, InvalidArgumentsError
 from speed.wire import lazily
 from speed.wire.names import is_family
@@ -58,10 +58,18 @@ class Method:
         self.is_async = inspect.iscoroutinefunction(function)
         self.signature = self._signature(function)
         try:
-            returns = typing.get_type_hints(function).get("return")
+            hints = typing.get_type_hints(function)
         except Exception as error:  # annotations run the user's code: any exception may come out of it
             raise ConfigurationError(f"the type hints of the method {name!r} cannot be read ({error})") from None
-        self.returns = None if returns is type(None) else returns
+        returns = hints.pop("return", None)
+        item = streamed_item(returns)
+        self.gives = item is not None
+        self.sent = next((name for name, hint in hints.items() if _is_sent(hint)), None)
+        """The parameter with the items that the caller sends."""
+        self.streams = self.gives or self.sent is not None
+        if self.streams and self.is_async:
+            raise ConfigurationError(f"the method {name!r} streams and is async: use node.aio.stream")
+        self.returns = item if self.gives else None if returns is type(None) else returns
         if self.returns is not None:
             result_reader(self.returns)
 
@@ -83,13 +91,16 @@ class Method:
         named: dict[str, Any] = {}
         for name, value in bound.arguments.items():
             rest = self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
-            named |= value if rest else {self._keys.get(name, name): value}
+            named |= value if rest else {name if name == self.sent else self._keys.get(name, name): value}
         return named
 
     def check(self, target: str, described: Description | None) -> None:
         """ConfigurationError unless the node has such a service, as far as it says."""
         if described is None:
             raise ConfigurationError(f"{target!r} has no service {self.name!r} that this node may call")
+        if described.streaming is not self.streams:
+            text = "streams: hint its items as Iterator[…]" if described.streaming else "does not stream"
+            raise ConfigurationError(f"the service {self.name!r} of {target!r} {text}")
         schema = described.parameters
         if schema is None:
             return
@@ -97,7 +108,11 @@ class Method:
         properties: Any = known if isinstance(known, dict) else {}
         required: Any = schema.get("required") or ()
         parameters = self.signature.parameters.items()
-        own = [self._keys.get(name, name) for name, one in parameters if one.kind is not one.VAR_KEYWORD]
+        own = [
+            self._keys.get(name, name)
+            for name, one in parameters
+            if one.kind is not one.VAR_KEYWORD and name != self.sent
+        ]
         odd = [name for name in own if name not in properties and schema.get("additionalProperties") is False]
         missing = [name for name in required if name not in own]
         if odd or missing:
@@ -142,8 +157,18 @@ class Client:
     def _call(self, method: Method, *given: Any, **by_name: Any) -> Any:
         named = method.named(given, by_name)
         self._check()
+        if method.streams:
+            return self._stream(method, named)
         how: dict[str, Any] = {"timeout": self._timeout, "returns": method.returns, "retry": self._retry}
         return self._node.call(self._target, method.name, named, **how)
+
+    def _stream(self, method: Method, named: dict[str, Any]) -> Any:
+        items = None if method.sent is None else named.pop(method.sent, None)
+        how: dict[str, Any] = {"timeout": self._timeout, "items": items}
+        if method.gives:
+            return self._node.stream(self._target, method.name, named, returns=method.returns, **how)
+        result = self._node.stream(self._target, method.name, named, **how).wait()
+        return result if method.returns is None else result_reader(method.returns)(result)
 
     async def _awaited(self, method: Method, *given: Any, **by_name: Any) -> Any:
         with lazily.guard:
@@ -182,6 +207,11 @@ class Client:
             return {one.name: one for one in self._node.describe(self._target)}
         except InvalidArgumentsError:
             return None
+
+
+def _is_sent(hint: Any) -> bool:
+    """Whether a parameter takes items: ``Iterator[…]``, or None."""
+    return any(streamed_item(part) is not None for part in (hint, *typing.get_args(hint)))
 
 
 def methods_of(protocol: Any) -> dict[str, Method]:

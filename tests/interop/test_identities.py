@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from speed.fs.keyfile import change_identity, read_identity, write_identity
+import speed
+from speed.fs.keyfile import KnownIdentities, change_identity, read_identity, write_identity
 from speed.wire import names
 from speed.wire.identities import NodeIdentity
 from tests.interop.harness import Agent, AgentError, until
@@ -73,6 +74,26 @@ def test_another_identity_under_a_known_name_is_refused(identities: Identities, 
         other.call(server, "add", {"a": 1, "b": 2}, timeout=1.0)
     assert refused.value.code == "TIMEOUT"
     assert server.refusal("send", target="caller", payload="for the first alone").code == "IDENTITY_CHANGED"
+
+
+def test_who_is_only_told_that_it_has_no_grant_is_not_remembered(
+    identities: Identities, monkeypatch: pytest.MonkeyPatch, source: str, target: str
+) -> None:
+    """I-7: the stranger has the shared key, and writes whatever entries say."""
+    server = identities.agent(target, "server", allow=("guest.*", "caller"))
+    server.ask("deny", patterns=["guest.*"])
+    monkeypatch.setattr("speed.engine.python.links.Links._check_grant", lambda *_: None)
+    identity = identities.path("guest.eve")
+    with speed.Node(
+        "guest.eve", root=identities.agents.root, engine="python", identity=identity, allow=["server"]
+    ) as guest:
+        for _ in range(2):
+            with pytest.raises(speed.AccessDeniedError):
+                guest.call("server", "add", {"a": 1, "b": 2}, timeout=20)
+        identities.agent(source, "caller").call(server, "add", {"a": 1, "b": 2})
+        assert [*KnownIdentities(identities.path("server")).all()] == ["caller"]
+        server.ask("send", target="guest.eve", payload="of its own accord")
+        assert {*KnownIdentities(identities.path("server")).all()} == {"caller", "guest.eve"}
 
 
 def test_calls_go_on_while_keys_are_renewed(identities: Identities, source: str, target: str) -> None:

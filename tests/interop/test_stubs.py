@@ -22,13 +22,19 @@ from tests.interop.pool import Agents
 CPP, JAVA = ROOT / "build/cpp", ROOT / "bindings/java"
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 COMPILE_SECONDS = 300.0
+CALLED = ("due", "numbers", "total", "double")
+PRINTED = ["[2026-12-02, 2026-12-09]", "[2026-12-02]", "[0, 1, 2]", "6", "[2, 4, 6]"]
 EXPECTED = [date(2026, 12, 2), date(2026, 12, 9)]
 
 JAVA_PROGRAM = """
 import java.time.Duration;
 import java.time.LocalDate;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 import speed.Node;
+import speed.Stream;
+import speed.options.StreamOptions;
 
 public final class Program {
     public static void main(String[] arguments) {
@@ -37,14 +43,38 @@ public final class Program {
                 Agent agent = new Agent(node, target, Duration.ofSeconds(30));
                 System.out.println(agent.due(LocalDate.of(2026, 11, 25), 7, Optional.of(2L)));
                 System.out.println(agent.due(LocalDate.of(2026, 11, 25), 7, Optional.empty()));
+                StreamOptions sent = StreamOptions.DEFAULT.withItems(List.of(1, 2, 3));
+                System.out.println(all(agent.numbers(3, StreamOptions.DEFAULT)));
+                System.out.println(agent.total(sent));
+                System.out.println(all(agent.double_(sent)));
             }
         }
+    }
+
+    private static List<Long> all(Stream<Long> stream) {
+        List<Long> items = new ArrayList<>();
+        stream.forEachRemaining(items::add);
+        return items;
     }
 }
 """
 CPP_PROGRAM = """
 #include <iostream>
 #include "agent.hpp"
+
+speed::Stream sent(speed::Stream stream) {
+  for (int item = 1; item <= 3; ++item) stream.write(item);
+  stream.finish();
+  return stream;
+}
+
+void print(speed::Stream stream) {
+  const char* between = "[";
+  while (const std::optional<speed::Value> item = stream.next()) {
+    std::cout << std::exchange(between, ", ") << item->as<std::int64_t>();
+  }
+  std::cout << "]\\n";
+}
 
 int main(int count, char** arguments) {
   using namespace std::chrono;
@@ -59,6 +89,9 @@ int main(int count, char** arguments) {
       }
       std::cout << "]\\n";
     }
+    print(agent.numbers(3));
+    std::cout << sent(agent.total()).result().as<std::int64_t>() << "\\n";
+    print(sent(agent.double_()));
   }
 }
 """
@@ -118,7 +151,7 @@ def compile_cpp(source: Path, *link: str | Path) -> None:
 def programs(shared_agents: Agents, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """Commands that call nodes by a stub; the stub is that of one agent, and serves for all."""
     folder = tmp_path_factory.mktemp("stubs")
-    services = [one for one in described(shared_agents, CHOSEN[0]) if one.name == "due"]
+    services = [one for one in described(shared_agents, CHOSEN[0]) if one.name in CALLED]
     stubs = write(folder, "Agent", services)
     made = {"python": [str(stubs["python"])]}
     if "java" in CHOSEN:
@@ -144,13 +177,16 @@ def test_a_client_calls_what_the_node_of_any_language_described(
             client: Any = node.client(loaded(Path(programs["python"][0])).Agent, server.name, timeout=30)
             assert client.due(date(2026, 11, 25), 7, times=2) == EXPECTED
             assert client.due(date(2026, 11, 25), 7) == EXPECTED[:1]
+            assert list(client.numbers(3)) == [0, 1, 2]
+            assert client.total(iter([1, 2, 3])) == 6
+            assert list(client.double(iter([1, 2, 3]))) == [2, 4, 6]
         return
     environment = {**os.environ, "SPEED_ROOT": place["root"], "SPEED_KEY": place["key"]}
     done = subprocess.run(
         [*programs[source], server.name], env=environment, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    assert done.stdout.split("\n")[:2] == ["[2026-12-02, 2026-12-09]", "[2026-12-02]"]
+    assert done.stdout.splitlines() == PRINTED
 
 
 @pytest.mark.parametrize("language", CHOSEN)
@@ -160,6 +196,12 @@ def test_what_each_language_declares_makes_the_same_client(agents: Agents, langu
         return [stub_of("agent", services, one) for one in LANGUAGES]
 
     assert due(language) == due(CHOSEN[0])
+
+
+@pytest.mark.parametrize("language", CHOSEN)
+def test_each_language_says_whose_items_a_stream_has(agents: Agents, language: str) -> None:
+    told = {one.name: one.items for one in described(agents, language) if one.name in CALLED}
+    assert told == {"due": None, "numbers": "service", "total": "caller", "double": "both"}
 
 
 ITEM = {
@@ -207,6 +249,17 @@ AWKWARD = [
     service("inline", {"of": {"type": "object", "properties": {"deep": {"type": "object", "properties": {"x": {}}}}}}),
     service("anything", {"of": {"enum": [1, "a"]}, "or": {"enum": [1.5]}, "bad": 5, "ref": {"$ref": "#/$defs/gone"}}),
     Description("undeclared", "", "", None, {"type": "string", "format": "decimal"}),
+    *(
+        service(f"{items}.of", {"items": {"type": "integer"}, "options": {}, "stream": {}}, result)._replace(
+            streaming=True, items=items
+        )
+        for items in ("service", "caller", "both", None)
+        for result in (
+            {"type": "null"},
+            {"type": "array", "items": {"type": "integer"}},
+            {"$ref": "#/$defs/Item", "$defs": DEFINITIONS},
+        )
+    ),
 ]
 
 
@@ -223,14 +276,6 @@ def test_names_that_no_language_has_and_texts_that_would_act_make_stubs_that_com
     if "cpp" in CHOSEN:
         (tmp_path / "all.cpp").write_text('#include "awkward.hpp"\nint main() {}\n')
         compile_cpp(tmp_path / "all.cpp", "-fsyntax-only")
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_services_that_stream_are_left_out(language: str) -> None:
-    services = [service("rows", {})._replace(streaming=True), service("count", {})]
-    text = stub_of("server", services, language)
-    assert "count(" in text
-    assert " rows(" not in text
 
 
 def doubling(depth: int) -> dict[str, Any]:

@@ -371,6 +371,25 @@ def test_what_is_remembered_is_kept_and_can_be_forgotten(with_identity: Nodes, t
         with_identity("billing", str(tmp_path / "billing.identity"))
 
 
+def test_who_is_only_told_that_it_has_no_grant_is_not_remembered(
+    node: Nodes, identities: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines: Any
+) -> None:
+    """I-7: a holder of the shared key, which writes whatever entries say, would else fill what is remembered."""
+    billing = node("billing", engine=engines[0], identity=identities("billing"), allow=["guest.*", "shop"])
+    serve(billing)
+    billing.deny("guest.*")  # its lane is read all the same, once it was answered
+    monkeypatch.setattr("speed.engine.python.links.Links._check_grant", lambda *_: None)
+    guest = node("guest.eve", engine="python", identity=identities("guest.eve"), allow=["billing"])
+    for _ in range(2):
+        with pytest.raises(speed.AccessDeniedError):
+            guest.call("billing", "who", {}, timeout=20)
+    assert not KnownIdentities(str(tmp_path / "billing.identity")).all()
+    node("shop", engine=engines[1], identity=identities("shop")).call("billing", "who", {})
+    assert [*KnownIdentities(str(tmp_path / "billing.identity")).all()] == ["shop"]
+    billing.ping("guest.eve")  # of its own accord
+    assert {*KnownIdentities(str(tmp_path / "billing.identity")).all()} == {"shop", "guest.eve"}
+
+
 def test_who_cannot_be_remembered_is_not_met(
     with_identity: Nodes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -59,6 +59,28 @@ def test_what_was_accepted_is_worked_off(leaving: Leaving) -> None:
     assert leaving.waiting.result(PATIENCE) == 7
 
 
+def test_it_ends_once_its_last_service_was_withdrawn(make: Make) -> None:
+    billing, begun = make("billing", allow=["analytics"], workers=1), threading.Event()
+
+    def hold(request: speed.Request) -> str:
+        begun.set()
+        assert request.cancellation.wait(3 * PATIENCE)
+        return "withdrawn"
+
+    billing.register("hold", hold)
+    analytics = make("analytics")
+    holding = analytics.submit("billing", "hold", timeout=6 * PATIENCE)
+    assert begun.wait(PATIENCE)
+    closing = threading.Thread(target=billing.close, kwargs={"drain_seconds": 3 * PATIENCE}, daemon=True)
+    closing.start()
+    while any(entry.name == "billing" for entry in analytics.nodes()):
+        pass
+    holding.cancel()
+    closing.join(PATIENCE)
+    assert not closing.is_alive()
+    assert holding.result(PATIENCE) == "withdrawn"
+
+
 @pytest.mark.parametrize("verb", ["call", "submit", "send", "ping"])
 def test_who_is_about_to_write_to_it_is_told_at_once(leaving: Leaving, verb: str) -> None:
     leaving.leave()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Protocol
@@ -63,6 +63,75 @@ def test_arguments_that_no_method_takes_are_refused_before_anything_is_written(s
         _ = client.gone
     with pytest.raises(speed.UnknownNodeError):
         client.book(Decimal(1))
+
+
+class Streaming(Protocol):
+    def rows(self, count: int) -> Iterator[Decimal]: ...
+
+    def total(self, prices: Iterator[Decimal]) -> Decimal: ...
+
+    def add(self, prices: Iterator[Decimal], to: Decimal = Decimal(0)) -> Iterator[Decimal]: ...
+
+
+@pytest.fixture
+def ledger(node: Make) -> speed.Node:
+    def rows(count: int) -> Iterator[Decimal]:
+        yield from map(Decimal, range(count))
+
+    def total(prices: Iterator[Decimal]) -> Decimal:
+        return sum(prices, Decimal(0))
+
+    def add(prices: Iterator[Decimal], to: Decimal = Decimal(0)) -> Iterator[Decimal]:
+        for price in prices:
+            yield price + to
+
+    ledger = node("ledger", allow=["shop"])
+    for service in (rows, total, add):
+        ledger.register(service.__name__, service)
+    return ledger
+
+
+@pytest.mark.usefixtures("ledger")
+def test_a_method_whose_result_or_parameter_is_an_iterator_streams(shop: speed.Node) -> None:
+    client = shop.client(Streaming, "ledger")
+    rows = client.rows(3)
+    assert isinstance(rows, speed.Stream)
+    assert list(rows) == [Decimal(0), Decimal(1), Decimal(2)]
+    assert client.total(map(Decimal, range(4))) == Decimal(6)
+    assert list(client.add(iter([Decimal(1)]), Decimal("0.5"))) == [Decimal("1.5")]
+
+
+def test_whose_items_there_are_is_described(shop: speed.Node, ledger: speed.Node) -> None:
+    ledger.register("plain", lambda: None)
+    told = {one.name: (one.streaming, one.items) for one in shop.describe("ledger")}
+    assert told == {
+        "add": (True, "both"),
+        "plain": (False, None),
+        "rows": (True, "service"),
+        "total": (True, "caller"),
+    }
+
+
+class NotStreaming(Protocol):
+    def rows(self, count: int) -> list[Decimal]: ...
+
+
+class StreamingBooks(Protocol):
+    def book(self, price: Decimal, note: str) -> Iterator[Receipt]: ...
+
+
+class AwaitedStream(Protocol):
+    async def rows(self, count: int) -> Iterator[Decimal]: ...
+
+
+@pytest.mark.usefixtures("ledger")
+def test_a_method_streams_where_its_service_does(shop: speed.Node) -> None:
+    with pytest.raises(speed.ConfigurationError, match=r"'rows' of 'ledger' streams: hint its items as Iterator"):
+        shop.client(NotStreaming, "ledger").rows(3)
+    with pytest.raises(speed.ConfigurationError, match="'book' of 'billing' does not stream"):
+        shop.client(StreamingBooks, "billing").book(Decimal(1), "x")
+    with pytest.raises(speed.ConfigurationError, match=r"node\.aio\.stream"):
+        shop.client(AwaitedStream, "ledger")
 
 
 class Named(Protocol):

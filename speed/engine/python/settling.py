@@ -11,6 +11,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from speed.core import counters, texts
+from speed.core.access import granted
 from speed.core.calls import (
     PendingCall,
     RequestEnvelopes,
@@ -84,9 +85,14 @@ class Withdrawals:
                 self._tell(target, open_ids[first : first + MAX_WITHDRAWN_IDS])
 
     def _tell(self, target: str, ids: list[str]) -> None:
+        """One that is leaving is told too: its end waits for what runs there."""
+        entry = self._context.registry.live(target)
+        if entry is None or not granted(entry, self._context.name, self._context.fingerprint):
+            self._context.stats.count(counters.WITHDRAWALS_UNDELIVERED, len(ids))
+            return
+        payload = spc.encode({"op": "WITHDRAW", "requestIds": ids})
         try:
-            payload = spc.encode({"op": "WITHDRAW", "requestIds": ids})
-            self._links.granted(target).send(EnvelopeType.DISCOVERY, 0, payload, 0.0, urgent=True)
+            self._links.open(target, entry.generation).send(EnvelopeType.DISCOVERY, 0, payload, 0.0, urgent=True)
         except InboxFullError:
             with self._lock:
                 self._waiting.setdefault(target, {}).update(dict.fromkeys(ids))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
+import msgspec
 import pytest
 
 from speed.core.hints import compile_hint
@@ -45,6 +46,39 @@ def test_a_record_has_its_defaults_and_holds_others_of_its_kind() -> None:
     made = compile_hint(Tree, "it").take({"value": 1, "leaf": leaf, "children": [{"value": 2, "leaf": leaf}]})
     assert made == Tree(1, Leaf(size=1), [Tree(2, Leaf(size=1))])
     assert made.children[0].calls == 1
+
+
+@dataclass(init=False)
+class Turned:
+    low: int
+    high: int
+
+    def __init__(self, high: int, low: int, *rest: int) -> None:
+        self.low, self.high = low, high
+
+
+@dataclass
+class Mixed:
+    first: int
+    named: int = field(kw_only=True)
+    last: int
+
+
+class Renamed(msgspec.Struct, rename="camel"):
+    first_one: int
+    other_one: int = 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "made"),
+    [
+        (Turned, {"low": 1, "high": 2}, Turned(low=1, high=2)),
+        (Mixed, {"first": 1, "named": 2, "last": 3}, Mixed(1, 3, named=2)),
+        (Renamed, {"firstOne": 1}, Renamed(1, 5)),
+    ],
+)
+def test_each_field_of_a_record_reaches_its_own_parameter(kind: Any, form: Any, made: Any) -> None:
+    assert compile_hint(kind, "it").take(form) == made
 
 
 def test_keys_may_be_any_text() -> None:

@@ -72,7 +72,8 @@ struct CallOptions {
   std::stop_token stop = {};
   // Large bytes of the result stay where they arrived, as LentBytes, and are not copied (Value::as<ByteView>).
   bool views = false;
-  std::optional<Retry> retry = {};  // of `call`
+  // Of `submit` without a hedge; its errors come by the future then, but for ConfigurationError.
+  std::optional<Retry> retry = {};
   // Of a family: what has the same key goes to the same node, as long as it is there.
   std::optional<std::string> key = {};
   // Of `call`: told how far the service says it is (Request::progress), on the thread that waits. Not of
@@ -317,6 +318,8 @@ class SPEED_EXPORT Node final {
   // What they are: maps with name, summary, version, streaming, idempotent and columns, and with parameters and result,
   // JSON Schema, where they say so. InvalidArgumentsError from a node that does not describe.
   std::vector<Map> describe(const std::string& target, Seconds timeout = Seconds(5));
+  // ConfigurationError where nodes of a family describe other services, or have other versions of them; it says which.
+  void check_alike(const std::string& family, Seconds timeout = Seconds(5));
   Map info(const std::string& target, Seconds timeout = Seconds(5));
   Map stats(const std::string& target, Seconds timeout = Seconds(5));
   Map stats() const;  // of this node
@@ -341,11 +344,11 @@ class SPEED_EXPORT Node final {
  private:
   friend class EmbeddedNode;
   explicit Node(std::shared_ptr<engine::Runtime> runtime);  // one that does not read yet: it starts here
-  void serve(const std::string& name, std::shared_ptr<Service> service, const ServiceOptions& options, bool streams);
+  void serve(const std::string& name, std::shared_ptr<Service> service, const ServiceOptions& options,
+             std::optional<ItemsOf> streams);
   Stream open_stream(const CallRequest& request, const StreamOffer& offer);
   Value call_with_progress(const CallRequest& request);
   Value attempt(const CallRequest& request);
-  void submit_between(CallRequest request, const std::function<void(CallOutcome)>& given);
   engine::Runtime& open() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
 
   std::shared_ptr<engine::Runtime> runtime_;  // shared with threads that a service holds up beyond the end

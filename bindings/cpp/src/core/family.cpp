@@ -34,7 +34,56 @@ Weight weight_of(std::string_view name, std::string_view key) {
   return weight;
 }
 
+using Services = std::map<std::string, const Map*>;
+
+std::string text_of(const Map& service, const char* field) {
+  const Value* const value = service.find(field);
+  const std::string* const text = value == nullptr ? nullptr : value->get_if<std::string>();
+  return text == nullptr ? std::string() : *text;
+}
+
+Services by_name(const Array& services) {
+  Services found;
+  for (const Value& one : services) {
+    const Map* const service = one.get_if<Map>();
+    if (service != nullptr) found[text_of(*service, "name")] = service;
+  }
+  return found;
+}
+
+std::string service_difference(const Map* one, const Map* other) {
+  if (one == nullptr || other == nullptr) return "is a service of one of them alone";
+  const std::string version = text_of(*one, "version");
+  const std::string theirs = text_of(*other, "version");
+  if (version != theirs) return "has version '" + version + "' and '" + theirs + "'";
+  return *one == *other ? "" : "is not described alike";
+}
+
+std::string difference_of(const Services& known, const Services& theirs) {
+  Services all = known;
+  all.insert(theirs.begin(), theirs.end());
+  const auto in = [](const Services& services, const std::string& name) {
+    const auto found = services.find(name);
+    return found == services.end() ? nullptr : found->second;
+  };
+  for (const auto& [name, one] : all) {
+    const std::string text = service_difference(in(known, name), in(theirs, name));
+    if (!text.empty()) return "'" + name + "' " + text;
+  }
+  return {};
+}
+
 }  // namespace
+
+std::string difference(const std::vector<Described>& described) {
+  for (std::size_t other = 1; other < described.size(); ++other) {
+    const std::string text = difference_of(by_name(described.front().services), by_name(described[other].services));
+    if (!text.empty()) {
+      return "'" + described.front().member + "' and '" + described[other].member + "' differ: " + text;
+    }
+  }
+  return {};
+}
 
 std::string chosen(const std::vector<std::string>& able, const CallsByMember& under_way, const std::string& last,
                    const std::optional<std::string>& key) {

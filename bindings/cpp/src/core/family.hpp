@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "speed/error.hpp"
+#include "speed/value.hpp"
 #include "wire/mutex.hpp"
 #include "wire/time.hpp"
 
@@ -28,6 +29,15 @@ using CallsByMember = std::map<std::string, std::size_t, std::less<>>;
 // with a key always the same.
 std::string chosen(const std::vector<std::string>& able, const CallsByMember& under_way, const std::string& last,
                    const std::optional<std::string>& key);
+
+// The services of one member, as it describes them: maps.
+struct Described {
+  std::string member;
+  Array services;
+};
+
+// What differs between the services of members; empty where nothing does.
+std::string difference(const std::vector<Described>& described);
 
 // Whether another member may be asked: this one began nothing, and another may take it.
 bool passes_on(std::string_view code, std::optional<Execution> execution);

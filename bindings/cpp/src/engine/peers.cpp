@@ -71,15 +71,16 @@ std::string Peers::card(const std::string& name) const {
   return wire::to_base64(wire::make_card(*source.now(), wire::node_id(name)));
 }
 
-wire::BondPtr Peers::bond(const std::string& name, const wire::Entry* entry) {
+wire::BondPtr Peers::bond(const std::string& name, const wire::Entry* entry, bool is_answer) {
+  const bool is_met = !is_answer || policy_.allows(name);
   if (entry == nullptr || entry->identity.empty()) {
-    check(name, "");
+    check(name, "", is_met);
     const MutexLock guard(lock_);
     bonds_.erase(name);
     return nullptr;
   }
   wire::BondPtr bond = bond_of(name, entry->identity);
-  check(name, bond->fingerprint);
+  check(name, bond->fingerprint, is_met);
   return bond;
 }
 
@@ -101,28 +102,30 @@ wire::BondPtr Peers::bond_of(const std::string& name, const std::string& card) {
   }
 }
 
-void Peers::check(const std::string& name, const std::string& fingerprint) {
-  const Verdict found = verdict(name, fingerprint);
+void Peers::check(const std::string& name, const std::string& fingerprint, bool is_met) {
+  const Verdict found = verdict(name, fingerprint, is_met);
   if (found != Verdict::accepted) refuse(found, name, fingerprint);
 }
 
-wire::Verdict Peers::verdict(const std::string& name, const std::string& fingerprint) {
+wire::Verdict Peers::verdict(const std::string& name, const std::string& fingerprint, bool is_met) {
   std::vector<std::string> grants = policy_.fingerprints(name);
   const TimePoint now = fs::monotonic_now();
   const MutexLock guard(lock_);
   const std::string key = name + "@" + fingerprint;
   const auto found = judged_.find(key);
-  if (found != judged_.end() && now < found->second.until && found->second.grants == grants) {
-    return found->second.verdict;
+  const auto accepted = [](Verdict verdict) { return verdict == Verdict::first ? Verdict::accepted : verdict; };
+  if (found != judged_.end() && now < found->second.until && found->second.grants == grants &&
+      !(is_met && found->second.verdict == Verdict::first)) {
+    return accepted(found->second.verdict);
   }
-  const Verdict verdict = judge(name, fingerprint, grants);
+  const Verdict verdict = judge(name, fingerprint, grants, is_met);
   if (found == judged_.end() && judged_.size() >= max_verdicts) judged_.clear();
   judged_[key] = {now + believed, std::move(grants), verdict};
-  return verdict;
+  return accepted(verdict);
 }
 
 wire::Verdict Peers::judge(const std::string& name, const std::string& fingerprint,
-                           const std::vector<std::string>& grants) {
+                           const std::vector<std::string>& grants, bool is_met) {
   const std::vector<std::string> owners = source.now()->owners();
   wire::Evidence evidence{grants, known_.of(name), std::nullopt, !owners.empty()};
   if (!owners.empty()) evidence.statement = fs::statement_of(root_, name, owners);
@@ -135,7 +138,7 @@ wire::Verdict Peers::judge(const std::string& name, const std::string& fingerpri
   }
   const bool is_new = !evidence.known && !fingerprint.empty();
   if (verdict == Verdict::accepted && is_new) remember(name, {fingerprint});
-  if (verdict != Verdict::first) return verdict;
+  if (verdict != Verdict::first || !is_met) return verdict;
   // Nobody is met for the first time who cannot be remembered.
   return remember(name, {fingerprint}) ? Verdict::accepted : Verdict::unvouched;
 }

@@ -31,11 +31,12 @@ class Peers {
   std::string card(const std::string& name) const;  // the own, as entries have it
 
   // What a link to this node is sealed by, null if neither side is to have an identity; IdentityError. `entry`: null
-  // where the node is gone.
-  wire::BondPtr bond(const std::string& name, const wire::Entry* entry);
+  // where the node is gone. `is_answer`: nothing is remembered of who has no grant.
+  wire::BondPtr bond(const std::string& name, const wire::Entry* entry, bool is_answer = false);
 
-  // Whether `name` may have this identity, or none if it is empty; never `first`: who is accepted at first use is remembered.
-  wire::Verdict verdict(const std::string& name, const std::string& fingerprint);
+  // Whether `name` may have this identity, or none if it is empty; never `first`: who is accepted at first use is
+  // remembered, if it `is_met`.
+  wire::Verdict verdict(const std::string& name, const std::string& fingerprint, bool is_met);
 
  private:
   struct Judged {
@@ -50,9 +51,9 @@ class Peers {
   };
 
   wire::BondPtr bond_of(const std::string& name, const std::string& card) SPEED_EXCLUDES(lock_);
-  void check(const std::string& name, const std::string& fingerprint);
-  wire::Verdict judge(const std::string& name, const std::string& fingerprint, const std::vector<std::string>& grants)
-      SPEED_REQUIRES(lock_);
+  void check(const std::string& name, const std::string& fingerprint, bool is_met);
+  wire::Verdict judge(const std::string& name, const std::string& fingerprint, const std::vector<std::string>& grants,
+                      bool is_met) SPEED_REQUIRES(lock_);
   bool remember(const std::string& name, const wire::KnownIdentity& learnt) SPEED_REQUIRES(lock_);
 
   const std::string root_;

@@ -102,9 +102,54 @@ CallOutcome outcome_of(Call call) {
   }
 }
 
+const char* text_of(ItemsOf items) {
+  if (items == ItemsOf::both) return "both";
+  return items == ItemsOf::service ? "service" : "caller";
+}
+
 void check_submitted(const CallOptions& options) {
-  if (!options.retry && !options.on_progress) return;
-  throw ConfigurationError("a call that is submitted is not tried again and tells no progress: make it by `call`");
+  if (!(options.retry && options.retry->hedge) && !options.on_progress) return;
+  throw ConfigurationError("a call that is submitted asks no second node and tells no progress: make it by `call`");
+}
+
+// `given` gets the outcome on a worker, unless this throws it.
+void submit_once(Runtime& node, CallRequest request, const engine::CallGiven& given) {
+  auto passage = std::make_shared<engine::Passage>(node.interceptors.around_calls(), std::move(request));
+  CallOutcome outcome;
+  if (passage->is_over()) {
+    outcome = passage->take();
+  } else {
+    try {
+      const CallRequest& let = passage->request();
+      const Called called{peer_of(node, let.target, let.options.key), let.service, let.options.views};
+      called.peer->start(let.service, let.arguments, let.options,
+                         [&node, passage, called, given](core::Outcome answer) {
+                           node.workers.submit([&node, passage, called, given, answer = std::move(answer)] {
+                             const engine::ProgramsCode scope(*node.context.fork_mark);
+                             given(passage->ended(outcome_of([&] { return settled(answer, called); })));
+                           });
+                         });
+      node.workers.ensure_reader();
+      return;
+    } catch (...) {
+      outcome = passage->ended({.result = {}, .error = std::current_exception()});
+    }
+  }
+  if (outcome.error != nullptr) std::rethrow_exception(outcome.error);
+  node.workers.submit([given, outcome = std::move(outcome)] { given(outcome); });
+}
+
+// The same, tried again where the program says so.
+void submit_between(Runtime& node, CallRequest request, engine::CallGiven given) {
+  if (!request.options.retry) return submit_once(node, std::move(request), given);
+  const std::string target = request.target;
+  const CallOptions options = request.options;
+  const auto attempt = [&node, request = std::move(request)](const CallOptions& rest, const engine::CallGiven& ended) {
+    CallRequest once = request;
+    once.options = rest;
+    submit_once(node, std::move(once), ended);
+  };
+  node.retries.submit(target, options, attempt, std::move(given), [&node](auto task) { node.workers.submit(task); });
 }
 
 // Too large to be decoded by the thread that reads.
@@ -212,18 +257,19 @@ void Node::ready() {
 // --- services ---
 
 void Node::serve(const std::string& name, std::shared_ptr<Service> service, const ServiceOptions& options) {
-  serve(name, std::move(service), options, false);
+  serve(name, std::move(service), options, std::nullopt);
 }
 
 void Node::serve(const std::string& name, std::shared_ptr<Service> service, const ServiceOptions& options,
-                 bool streams) {
+                 std::optional<ItemsOf> streams) {
   Runtime& node = open();
   std::optional<std::vector<std::string>> allow;
   if (options.allow) allow = local_grants(*options.allow);
   Map described;
   if (options.description || streams) {
     described = options.description.value_or(ServiceDescription()).as_map(name, options.idempotent);
-    described.set("streaming", streams);
+    described.set("streaming", streams.has_value());
+    if (streams) described.set("items", text_of(*streams));
   }
   if (options.description && service != nullptr) {
     service = std::make_shared<DescribedService>(std::move(service), *options.description);
@@ -275,42 +321,14 @@ Value Node::attempt(const CallRequest& request) {
   return std::move(outcome.result);
 }
 
-// `given` gets the outcome on a worker, unless this throws it.
-void Node::submit_between(CallRequest request, const std::function<void(CallOutcome)>& given) {
-  Runtime& node = open();
-  auto passage = std::make_shared<engine::Passage>(node.interceptors.around_calls(), std::move(request));
-  CallOutcome outcome;
-  if (passage->is_over()) {
-    outcome = passage->take();
-  } else {
-    try {
-      const CallRequest& let = passage->request();
-      const Called called{peer_of(node, let.target, let.options.key), let.service, let.options.views};
-      called.peer->start(let.service, let.arguments, let.options,
-                         [&node, passage, called, given](core::Outcome answer) {
-                           node.workers.submit([&node, passage, called, given, answer = std::move(answer)] {
-                             const engine::ProgramsCode scope(*node.context.fork_mark);
-                             given(passage->ended(outcome_of([&] { return settled(answer, called); })));
-                           });
-                         });
-      node.workers.ensure_reader();
-      return;
-    } catch (...) {
-      outcome = passage->ended({.result = {}, .error = std::current_exception()});
-    }
-  }
-  if (outcome.error != nullptr) std::rethrow_exception(outcome.error);
-  node.workers.submit([given, outcome = std::move(outcome)] { given(outcome); });
-}
-
 std::future<Value> Node::submit(const std::string& target, const std::string& service, const Map& arguments,
                                 const CallOptions& options) {
   Runtime& node = open();
   check_submitted(options);
   auto promise = std::make_shared<std::promise<Value>>();
   std::future<Value> future = promise->get_future();
-  if (node.interceptors.around_calls() != nullptr) {
-    submit_between({.target = target, .service = service, .arguments = arguments, .options = options},
+  if (options.retry || node.interceptors.around_calls() != nullptr) {
+    submit_between(node, {.target = target, .service = service, .arguments = arguments, .options = options},
                    [promise](CallOutcome outcome) { settle(*promise, std::move(outcome)); });
     return future;
   }
@@ -335,8 +353,8 @@ void Node::submit(const std::string& target, const std::string& service, const M
       node.context.callback_failed("the handler of a call of '" + service + "' at '" + target + "'");
     }
   };
-  if (node.interceptors.around_calls() != nullptr) {
-    submit_between({.target = target, .service = service, .arguments = arguments, .options = options},
+  if (options.retry || node.interceptors.around_calls() != nullptr) {
+    submit_between(node, {.target = target, .service = service, .arguments = arguments, .options = options},
                    [handle](CallOutcome outcome) {
                      std::promise<Value> promise;
                      settle(promise, std::move(outcome));
@@ -497,6 +515,8 @@ std::vector<Map> Node::describe(const std::string& target, Seconds timeout) {
   for (const Value& one : *answer.find("services")->get_if<Array>()) described.push_back(one.as<Map>());
   return described;
 }
+
+void Node::check_alike(const std::string& family, Seconds timeout) { peer_of(open(), family)->check_alike(timeout); }
 
 Map Node::info(const std::string& target, Seconds timeout) {
   return peer_of(open(), target)->discover("INFO", timeout);

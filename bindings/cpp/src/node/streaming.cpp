@@ -247,7 +247,7 @@ void Node::serve_stream(const std::string& name, StreamFunction function, ItemsO
   if (function) {
     service = std::make_shared<StreamService>(std::move(function), items, open().context.fork_mark);
   }
-  serve(name, std::move(service), options, true);
+  serve(name, std::move(service), options, items);
 }
 
 // --- calls ---

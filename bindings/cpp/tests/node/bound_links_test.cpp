@@ -112,6 +112,39 @@ TEST_F(BoundLinksTest, a_known_name_is_not_met_without_its_identity_i_7) {
   EXPECT_THROW(plain.call("server", "who", {}, {.timeout = Seconds(1)}), CallTimeoutError);
 }
 
+TEST_F(BoundLinksTest, an_answer_to_who_has_no_grant_remembers_nobody_i_7) {
+  AccessPolicy policy;
+  fs::KeySource keys(root_.path + "/speed.key");
+  const engine::LogLimiter log;
+  const std::string identity = root_.identity("server");
+  engine::Peers peers(root_.path, identity, policy, keys, log);
+  const auto remembered = [&] { return fs::KnownIdentities(identity).of("client"); };
+  wire::Entry client;
+  client.name = "client";
+  client.identity =
+      wire::to_base64(wire::make_card(fs::read_identity(root_.identity("client")), wire::node_id("client")));
+  EXPECT_NE(peers.bond("client", &client, true), nullptr);
+  EXPECT_EQ(peers.verdict("client", fingerprint("client"), false), wire::Verdict::accepted);
+  EXPECT_FALSE(remembered());
+  EXPECT_EQ(peers.verdict("client", fingerprint("client"), true), wire::Verdict::accepted);
+  EXPECT_TRUE(remembered());
+}
+
+TEST_F(BoundLinksTest, what_an_answer_was_bound_to_is_remembered_of_who_has_a_grant_i_7) {
+  AccessPolicy policy;
+  policy.allow({"client"});
+  fs::KeySource keys(root_.path + "/speed.key");
+  const engine::LogLimiter log;
+  const std::string identity = root_.identity("server");
+  engine::Peers peers(root_.path, identity, policy, keys, log);
+  wire::Entry client;
+  client.name = "client";
+  client.identity =
+      wire::to_base64(wire::make_card(fs::read_identity(root_.identity("client")), wire::node_id("client")));
+  peers.bond("client", &client, true);
+  EXPECT_TRUE(fs::KnownIdentities(identity).of("client"));
+}
+
 TEST_F(BoundLinksTest, an_owner_says_whose_name_is_whose_i_6) {
   const wire::NodeIdentity owner = fs::read_identity(root_.identity("owner"));
   NodeOptions options = root_.options({"client"});

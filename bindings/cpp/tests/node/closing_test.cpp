@@ -1,6 +1,7 @@
 // Nodes that end, from without and from within, and work that waits for other work (T-3, T-12, T-13, R-15).
 #include <gtest/gtest.h>
 
+#include <future>
 #include <latch>
 #include <thread>
 
@@ -53,6 +54,25 @@ TEST_F(ClosingTest, a_node_closed_from_its_handler_does_not_wait_for_itself_t_12
   sender.send("receiver", 1);
   EXPECT_TRUE(eventually([&] { return took.load() >= 0ns; }));
   EXPECT_LT(took.load(), hang_time);
+}
+
+TEST_F(ClosingTest, a_node_ends_once_its_last_service_was_withdrawn_t_13) {
+  std::latch entered(1);
+  Node server("server", one_worker({"client"}));
+  Node client("client", root_.options());
+  server.serve("hold", [&](const Request& request) -> Response {
+    entered.count_down();
+    while (!request.cancelled()) usleep(1000);
+    return Value(1);
+  });
+  std::stop_source stop;
+  std::future<Value> held = client.submit("server", "hold", {}, {.timeout = Seconds(300), .stop = stop.get_token()});
+  entered.wait();
+  std::future<void> closed = std::async(std::launch::async, [&] { server.close(3 * hang_time); });
+  ASSERT_TRUE(eventually([&] { return client.nodes().size() == 1; }));  // it is leaving
+  stop.request_stop();
+  EXPECT_EQ(closed.wait_for(hang_time), std::future_status::ready);
+  EXPECT_EQ(held.get(), Value(1));
 }
 
 // A service that holds its node would else keep it for ever.

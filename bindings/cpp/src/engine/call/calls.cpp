@@ -465,8 +465,6 @@ void Calls::tell_withdrawn() {
     withdrawn.swap(withdrawn_);
   }
   for (const auto& [target, ids] : withdrawn) {
-    const fs::EntryPtr entry = context_.registry->live(target);
-    if (entry == nullptr || !wire::has_feature(*entry, "withdraw")) continue;
     for (std::size_t first = 0; first < ids.size(); first += wire::limits::max_withdrawn_ids) {
       tell_withdrawn(target,
                      std::span(ids).subspan(first, std::min(wire::limits::max_withdrawn_ids, ids.size() - first)));
@@ -474,12 +472,16 @@ void Calls::tell_withdrawn() {
   }
 }
 
-// A word that finds no room is lost: the calls end by their deadlines then.
+// A word that finds no room is lost: the calls end by their deadlines then. One that is leaving is told too: its end waits
+// for what runs there.
 void Calls::tell_withdrawn(const std::string& target, std::span<const std::string> ids) {
+  const fs::EntryPtr entry = context_.registry->live(target);
+  if (entry == nullptr || !wire::has_feature(*entry, "withdraw") || !context_.is_granted_by(*entry)) return;
   const Bytes payload = wire::pack(Map{{"op", "WITHDRAW"}, {"requestIds", Array(ids.begin(), ids.end())}});
   const ByteView one(payload);
   try {
-    links_.granted(target)->send({wire::EnvelopeType::discovery, 0, {&one, 1}, {}, true});
+    links_.open(target, static_cast<std::uint32_t>(entry->generation))
+        ->send({wire::EnvelopeType::discovery, 0, {&one, 1}, {}, true});
     context_.stats.count(core::counters::calls_withdrawn, ids.size());
   } catch (const std::exception&) {
     context_.stats.count(core::counters::withdrawals_undelivered, ids.size());

@@ -63,6 +63,7 @@ std::shared_ptr<Service> Interceptors::around(std::shared_ptr<Service> service) 
 
 Passage::Passage(CallInterceptors interceptors, CallRequest request)
     : interceptors_(std::move(interceptors)), request_(std::move(request)) {
+  if (interceptors_ == nullptr) return;
   try {
     for (const CallInterceptor& one : *interceptors_) {
       if (AfterCall after = one(request_)) open_.push_back(std::move(after));

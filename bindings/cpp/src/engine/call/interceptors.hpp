@@ -35,7 +35,7 @@ class Interceptors {
 // Threads: one at a time.
 class Passage {
  public:
-  Passage(CallInterceptors interceptors, CallRequest request);
+  Passage(CallInterceptors interceptors, CallRequest request);  // null: there are none
 
   bool is_over() const { return is_over_; }  // one of them ended it: nothing is called
   const CallRequest& request() const { return request_; }  // what the last of them let through

@@ -39,29 +39,98 @@ Duration varied(Duration pause) {
 
 }  // namespace
 
+Attempts::Attempts(const std::string& target, const CallOptions& options, std::shared_ptr<core::RetryBudget> budget)
+    : options_(options),
+      retry_(*options.retry),
+      deadline_(fs::monotonic_now() + duration_of("timeout", options.timeout)),
+      budget_(std::move(budget)) {
+  check(retry_, target);
+}
+
+CallOptions Attempts::next() const {
+  CallOptions rest = options_;
+  if (!retry_.hedge) rest.retry.reset();
+  rest.timeout = std::max(Duration::zero(), deadline_ - fs::monotonic_now());
+  return rest;
+}
+
+Duration Attempts::pause_after(const std::exception_ptr& error) {
+  ++made_;
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    if (!core::may_repeat(known.code(), known.execution(), retry_.idempotent)) throw;
+    const bool has_budget = budget_->failed() || !retry_.budget;
+    const Duration pause = varied(core::backoff(duration_of("backoff", retry_.backoff), made_));
+    if (!has_budget || made_ >= retry_.attempts || fs::monotonic_now() + pause >= deadline_) throw;
+    return pause;
+  }
+}
+
 Value Retries::repeated(const std::string& target, const CallOptions& options,
                         const std::function<Value(const CallOptions&)>& attempt) {
-  const Retry& retry = *options.retry;
-  check(retry, target);
-  const TimePoint deadline = fs::monotonic_now() + duration_of("timeout", options.timeout);
-  const std::shared_ptr<core::RetryBudget> budget = budget_of(target);
-  CallOptions rest = options;
-  if (!retry.hedge) rest.retry.reset();
-  for (unsigned made = 1;; ++made) {
+  Attempts attempts(target, options, budget_of(target));
+  while (true) {
     Duration pause{};
     try {
-      rest.timeout = std::max(Duration::zero(), deadline - fs::monotonic_now());
-      Value result = attempt(rest);
-      budget->succeeded(retry.budget.value_or(0));
+      Value result = attempt(attempts.next());
+      attempts.succeeded();
       return result;
-    } catch (const Error& error) {
-      if (!core::may_repeat(error.code(), error.execution(), retry.idempotent)) throw;
-      const bool has_budget = budget->failed() || !retry.budget;
-      pause = varied(core::backoff(duration_of("backoff", retry.backoff), made));
-      if (!has_budget || made >= retry.attempts || fs::monotonic_now() + pause >= deadline) throw;
+    } catch (const Error&) {
+      pause = attempts.pause_after(std::current_exception());
     }
     wait(pause);
   }
+}
+
+// A call that nobody waits for.
+// Threads: its parts run one after the other, on any thread.
+class RepeatedCall : public std::enable_shared_from_this<RepeatedCall> {
+ public:
+  RepeatedCall(const Retries& retries, Attempts attempts, std::function<void(const CallOptions&, CallGiven)> attempt,
+               CallGiven given, std::function<void(std::function<void()>)> later)
+      : retries_(retries),
+        attempts_(std::move(attempts)),
+        attempt_(std::move(attempt)),
+        given_(std::move(given)),
+        later_(std::move(later)) {}
+
+  void go_on() {
+    const auto self = shared_from_this();
+    try {
+      attempt_(attempts_.next(), [self](CallOutcome outcome) { self->ended(std::move(outcome)); });
+    } catch (...) {
+      later_([self, error = std::current_exception()] { self->ended({.result = {}, .error = error}); });
+    }
+  }
+
+ private:
+  void ended(CallOutcome outcome) {
+    if (outcome.error == nullptr) {
+      attempts_.succeeded();
+      return given_(std::move(outcome));
+    }
+    try {
+      retries_.wait(attempts_.pause_after(outcome.error));
+    } catch (...) {
+      return given_({.result = {}, .error = std::current_exception()});
+    }
+    go_on();
+  }
+
+  const Retries& retries_;
+  Attempts attempts_;
+  const std::function<void(const CallOptions&, CallGiven)> attempt_;
+  const CallGiven given_;
+  const std::function<void(std::function<void()>)> later_;
+};
+
+void Retries::submit(const std::string& target, const CallOptions& options,
+                     std::function<void(const CallOptions&, CallGiven)> attempt, CallGiven given,
+                     std::function<void(std::function<void()>)> later) {
+  std::make_shared<RepeatedCall>(*this, Attempts(target, options, budget_of(target)), std::move(attempt),
+                                 std::move(given), std::move(later))
+      ->go_on();
 }
 
 bool Retries::may_hedge(const std::string& target, const Retry& retry) {

@@ -99,7 +99,8 @@ bool Dispatch::is_known(const LanePtr& lane, const fs::Received& received) {
   // What has no grant is told so, and nothing is remembered of it.
   const bool may_write = to_.context.policy.allows(source) || to_.context.observers.include(source, to_.context.policy);
   if (!may_write && !to_.links.knows(source)) return true;
-  const wire::Verdict verdict = to_.context.peers->verdict(source, lane->fingerprint(received.header.key_id));
+  const wire::Verdict verdict =
+      to_.context.peers->verdict(source, lane->fingerprint(received.header.key_id), may_write);
   if (verdict == wire::Verdict::accepted) return true;
   const std::string why(wire::name_of(verdict));
   to_.context.stats.count(core::counters::unauthorised);

@@ -53,7 +53,7 @@ LinkPtr Links::made(const std::string& target, std::uint32_t generation, const S
 // As the entry of the target says; IdentityError, and nothing is written.
 Links::Side Links::side_of(const std::string& target) const {
   const fs::EntryPtr entry = context_.registry->live(target);
-  return {life_in(entry), context_.peers == nullptr ? nullptr : context_.peers->bond(target, entry.get())};
+  return {life_in(entry), context_.peers == nullptr ? nullptr : context_.peers->bond(target, entry.get(), true)};
 }
 
 // Its target may have another card by now, or be judged in another way.
@@ -64,7 +64,8 @@ void Links::bind(OutgoingLink& link, const wire::Entry& entry) const {
 // For links that only answer: nobody looks at the entry of their target before. One that changed is refused elsewhere.
 void Links::look_at_card(OutgoingLink& link, const wire::Entry& entry) const {
   try {
-    if (static_cast<std::uint32_t>(entry.generation) == link.generation()) bind(link, entry);
+    if (context_.peers == nullptr || static_cast<std::uint32_t>(entry.generation) != link.generation()) return;
+    link.seal_by(context_.peers->bond(link.target(), &entry, true));
   } catch (const IdentityError&) {
     context_.stats.count(core::counters::sends_denied);
   }

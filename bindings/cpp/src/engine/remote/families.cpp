@@ -26,11 +26,12 @@ const std::string& any_of(const std::vector<std::string>& names) {
 
 std::string Families::take(const std::string& family, const std::optional<std::string>& key,
                            std::set<core::FamilyMember>& tried) {
-  std::vector<core::FamilyMember> rest = untried(family, tried);
+  std::vector<core::FamilyMember> rest = untried(able(family), tried);
   if (rest.empty()) {
     look(true);  // one may have joined just now
-    rest = untried(family, tried);
+    rest = untried(able(family), tried);
   }
+  if (rest.empty()) rest = untried(starting(family), tried);  // it is waited for
   if (rest.empty()) throw_nobody(family);
   std::vector<std::string> names;
   for (const core::FamilyMember& one : rest) names.push_back(one.name);
@@ -43,9 +44,8 @@ std::string Families::take(const std::string& family, const std::optional<std::s
   return name;
 }
 
-std::vector<core::FamilyMember> Families::untried(const std::string& family,
+std::vector<core::FamilyMember> Families::untried(std::vector<core::FamilyMember> found,
                                                   const std::set<core::FamilyMember>& tried) {
-  std::vector<core::FamilyMember> found = able(family);
   const MutexLock guard(lock_);
   const TimePoint now = fs::monotonic_now();
   std::erase_if(left_, [&](const auto& one) { return one.second <= now; });
@@ -73,12 +73,19 @@ std::vector<core::FamilyMember> Families::able(const std::string& family) {
   return found;
 }
 
-std::vector<wire::Entry> Families::members(const std::string& family) {
+// What they do not grant yet is not final.
+std::vector<core::FamilyMember> Families::starting(const std::string& family) {
+  std::vector<core::FamilyMember> found;
+  std::ranges::transform(members(family, "starting"), std::back_inserter(found), member_of);
+  return found;
+}
+
+std::vector<wire::Entry> Families::members(const std::string& family, std::string_view status) {
   look();
   std::vector<wire::Entry> found;
   const MutexLock guard(lock_);
   std::ranges::copy_if(entries_, std::back_inserter(found), [&](const wire::Entry& entry) {
-    return entry.status == "online" && wire::matches(family, entry.name);
+    return entry.status == status && wire::matches(family, entry.name);
   });
   return found;
 }

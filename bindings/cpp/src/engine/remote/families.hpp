@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/family.hpp"
@@ -29,8 +30,8 @@ class Families {
   // `registrar` is there by the first call.
   Families(Context& context, const std::unique_ptr<Registrar>& registrar) : context_(context), registrar_(registrar) {}
 
-  // The member to ask now: it was tried, and has one call more under way, until `ended`. UnknownNodeError and
-  // AccessDeniedError, both not begun, where there is none.
+  // The member to ask now: it was tried, and has one call more under way, until `ended`. One that is starting, where no
+  // other one is there. UnknownNodeError and AccessDeniedError, both not begun, where there is none.
   std::string take(const std::string& family, const std::optional<std::string>& key,
                    std::set<core::FamilyMember>& tried);
   void ended(const std::string& member);
@@ -41,8 +42,10 @@ class Families {
   [[noreturn]] void throw_nobody(const std::string& family);
 
  private:
-  std::vector<wire::Entry> members(const std::string& family);
-  std::vector<core::FamilyMember> untried(const std::string& family, const std::set<core::FamilyMember>& tried);
+  std::vector<wire::Entry> members(const std::string& family, std::string_view status = "online");
+  std::vector<core::FamilyMember> starting(const std::string& family);
+  std::vector<core::FamilyMember> untried(std::vector<core::FamilyMember> found,
+                                          const std::set<core::FamilyMember>& tried);
   void look(bool again = false);
 
   Context& context_;

@@ -340,32 +340,41 @@ class FamilyPeer final : public Peer {
     return question(timeout, [&](const Peer& member, Seconds left) { return member.discover(operation, left); });
   }
 
+  void check_alike(Seconds timeout) const override {
+    const std::string text = core::difference(descriptions(timeout));
+    if (!text.empty()) throw ConfigurationError("the nodes of '" + name_ + "' are not alike: " + text);
+  }
+
  private:
   // As the first member that answers does; where another one differs, a line says so.
   Map described(Seconds timeout) const {
+    std::vector<core::Described> found = descriptions(timeout);
+    const std::string text = core::difference(found);
+    if (!text.empty()) node_.context.log.limited(LogLevel::warning, "speed.families", "family " + name_, text);
+    Map answer;
+    answer.set("services", std::move(found.front().services));
+    return answer;
+  }
+
+  // What members describe, but for those that are gone by now; throws if all are.
+  std::vector<core::Described> descriptions(Seconds timeout) const {
     std::vector<core::FamilyMember> members = node_.families.able(name_);
     if (members.empty()) node_.families.throw_nobody(name_);
     if (members.size() > most_described) members.resize(most_described);
-    std::optional<Map> first;
+    std::vector<core::Described> found;
     std::exception_ptr gone;
     for (const core::FamilyMember& member : members) {
       try {
-        Map answer = peer_of(node_, member.name)->discover("DESCRIBE", timeout);
-        if (first && *answer.find("services") != *first->find("services")) tell_difference(members.front(), member);
-        if (!first) first = std::move(answer);
+        const Map answer = peer_of(node_, member.name)->discover("DESCRIBE", timeout);
+        found.push_back({member.name, answer.find("services")->as<Array>()});
       } catch (const DeliveryError&) {
         gone = std::current_exception();
       } catch (const CallTimeoutError&) {
         gone = std::current_exception();
       }
     }
-    if (!first) std::rethrow_exception(gone);
-    return *first;
-  }
-
-  void tell_difference(const core::FamilyMember& one, const core::FamilyMember& other) const {
-    node_.context.log.limited(LogLevel::warning, "speed.families", "family " + name_,
-                              "'" + one.name + "' and '" + other.name + "' do not describe their services alike");
+    if (found.empty()) std::rethrow_exception(gone);
+    return found;
   }
 
   const std::optional<std::string> key_;

@@ -40,6 +40,7 @@ class Peer {
 
   virtual void ping(Seconds timeout) const = 0;
   virtual Map discover(const char* operation, Seconds timeout) const = 0;  // SERVICES, DESCRIBE, INFO or STATS
+  virtual void check_alike(Seconds /*timeout*/) const {}  // ConfigurationError: nodes of a family differ
 
  protected:
   Runtime& node_;

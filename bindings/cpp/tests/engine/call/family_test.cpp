@@ -117,6 +117,52 @@ TEST_F(FamilyTest, one_that_is_not_there_or_allows_nobody_says_so) {
   EXPECT_THROW(shop_.call("pricing.0", "quote", {}, {.key = "a"}), ConfigurationError);
 }
 
+TEST_F(FamilyTest, members_that_are_only_starting_are_waited_for_within_the_deadline) {
+  NodeOptions options = root_.options({"shop"});
+  options.starting = true;
+  Node starting("pricing.0", options);
+  starting.serve("quote", [](const Request&) { return "at last"; });
+  EXPECT_THROW(quote({.timeout = 50ms}), NodeStartingError);
+  EXPECT_THROW(shop_.submit("pricing.*", "quote", {}, {.timeout = 50ms}).get(), NodeStartingError);
+  std::future<std::string> called = std::async(std::launch::async, [&] { return quote(); });
+  std::future<Value> submitted = shop_.submit("pricing.*", "quote");
+  starting.ready();
+  EXPECT_EQ(called.get(), "at last");
+  EXPECT_EQ(submitted.get().as<std::string>(), "at last");
+}
+
+TEST_F(FamilyTest, one_that_serves_is_asked_before_one_that_is_starting) {
+  NodeOptions options = root_.options({"shop"});
+  options.starting = true;
+  const Node starting("pricing.0", options);
+  member(1);
+  for (int call = 0; call < 3; ++call) EXPECT_EQ(quote(), "pricing.1");
+}
+
+TEST_F(FamilyTest, nodes_that_differ_are_refused_on_demand) {
+  const auto version = [](const char* text) { return ServiceOptions{.description = ServiceDescription("", text)}; };
+  const auto quotes = [](const Request&) { return 1; };
+  Node one("pricing.0", root_.options({"shop"}));
+  one.serve("quote", quotes, version("1"));
+  shop_.check_alike("pricing.*");
+  shop_.check_alike("pricing.0");
+  Node other("pricing.1", root_.options({"shop"}));
+  other.serve("quote", quotes, version("2"));
+  ASSERT_TRUE(eventually([&] { return shop_.nodes().size() == 3; }));
+  std::string told;
+  EXPECT_TRUE(eventually([&] {
+    try {
+      shop_.check_alike("pricing.*");
+    } catch (const ConfigurationError& error) {
+      told = error.what();
+    }
+    return !told.empty();
+  }));
+  EXPECT_NE(told.find("'pricing.0' and 'pricing.1' differ: 'quote' has version '1' and '2'"), std::string::npos)
+      << told;
+  EXPECT_EQ(shop_.describe("pricing.*").size(), 1U);
+}
+
 TEST_F(FamilyTest, messages_and_questions_go_to_a_member) {
   std::promise<std::string> got;
   member(0).on_message([&](Message& message) { got.set_value(message.payload().as<std::string>()); });
@@ -147,6 +193,39 @@ TEST_F(FamilyTest, a_call_of_nobody_is_repeated_until_somebody_is_there) {
   usleep(50'000);
   member(0);
   EXPECT_EQ(call.get(), "pricing.0");
+}
+
+TEST_F(FamilyTest, a_submitted_call_of_nobody_is_repeated_until_somebody_is_there) {
+  const CallOptions patient{.retry = Retry{.attempts = 1000, .backoff = 10ms, .budget = std::nullopt}};
+  std::future<Value> call = shop_.submit("pricing.*", "quote", {}, patient);
+  std::promise<std::string> handled;
+  shop_.submit(
+      "pricing.*", "quote", {}, [&](std::future<Value> given) { handled.set_value(given.get().as<std::string>()); },
+      patient);
+  member(0);
+  EXPECT_EQ(call.get().as<std::string>(), "pricing.0");
+  EXPECT_EQ(handled.get_future().get(), "pricing.0");
+}
+
+TEST_F(FamilyTest, a_submitted_call_is_tried_so_often_and_its_future_has_the_last_error) {
+  std::atomic<int> made = 0;
+  shop_.intercept_calls([&](CallRequest&) -> AfterCall {
+    ++made;
+    return {};
+  });
+  const Retry thrice{.attempts = 3, .backoff = 1ms};
+  EXPECT_THROW(shop_.submit("gone", "x", {}, {.retry = thrice}).get(), UnknownNodeError);
+  EXPECT_EQ(made, 3);
+  EXPECT_THROW(shop_.submit("gone", "x", {}, {.retry = Retry{.attempts = 0}}), ConfigurationError);
+  EXPECT_THROW(shop_.submit("pricing.*", "x", {}, {.retry = Retry{.idempotent = true, .hedge = 1s}}),
+               ConfigurationError);
+}
+
+TEST_F(FamilyTest, who_closes_ends_a_submitted_call_that_would_be_tried_again) {
+  const CallOptions patient{.timeout = 300s, .retry = Retry{.attempts = 1000, .backoff = 5s, .budget = std::nullopt}};
+  std::future<Value> call = shop_.submit("gone", "x", {}, patient);
+  shop_.close(0s);
+  EXPECT_THROW(call.get(), Error);
 }
 
 TEST_F(FamilyTest, so_many_attempts_are_made_and_the_last_error_is_thrown) {

@@ -136,6 +136,18 @@ public final class StreamService implements Service {
                 (request, items, writer) -> known.exchange(request, new TypedItems<>(items, type), writer));
     }
 
+    /**
+     * Whose items there are, as a node tells it.
+     *
+     * @return {@code service}, {@code caller} or {@code both}
+     */
+    public String whoseItems() {
+        if (!gives) {
+            return "caller";
+        }
+        return taken == null ? "service" : "both";
+    }
+
     /** The items of a caller as values of a type. */
     private record TypedItems<T>(Iterator<?> items, Class<T> type) implements Iterator<T> {
         @Override

@@ -108,6 +108,9 @@ public final class ServiceTable {
         Map<String, Object> told =
                 (described == null ? ServiceDescription.of("") : described).asMap(name, options.idempotent());
         told.put("streaming", service instanceof StreamService);
+        if (service instanceof StreamService streaming) {
+            told.put("items", streaming.whoseItems());
+        }
         Row row = new Row(service, policy, options, told);
         hasBegun = true;
         if (rows.putIfAbsent(name, row) != null) {

@@ -109,15 +109,20 @@ public final class Links {
     /** What is sent from now on opens for the identity of this entry alone. IdentityException. */
     private OutgoingLink open(String target, Entry entry) {
         OutgoingLink link = links.get(target);
-        if (context.peers == null || link == null || link.generation() < entry.generation()) {
+        if (context.peers == null) {
             return open(target, entry.generation());
         }
-        link.bind(bond(link, target, entry));
+        Bond bond = bond(link, target, entry, false); // before it is opened: who is refused has no link
+        if (link == null || link.generation() < entry.generation()) {
+            return open(target, entry.generation());
+        }
+        link.bind(bond);
         return link;
     }
 
-    private Bond bond(OutgoingLink link, String target, Entry entry) {
-        return context.peers == null ? null : context.peers.bond(target, entry, link == null ? null : link.bond());
+    private Bond bond(OutgoingLink link, String target, Entry entry, boolean isAnswer) {
+        Bond before = link == null ? null : link.bond();
+        return context.peers == null ? null : context.peers.bond(target, entry, before, isAnswer);
     }
 
     /** The link to a target whatever it grants: for replies, to which the request gave the right. */
@@ -127,7 +132,7 @@ public final class Links {
             return link;
         }
         Entry entry = context.registry.live(target);
-        Bond bond = bond(link, target, entry); // who is refused has no link
+        Bond bond = bond(link, target, entry, true); // who is refused has no link
         link = links.computeIfAbsent(
                 target, name -> new OutgoingLink(context, name, splitters.get(name), this::used, this::makeSpace));
         if (hasEnded) { // looked at last: whoever ends the links sees this one, or was seen here
@@ -222,7 +227,7 @@ public final class Links {
             return;
         }
         try {
-            link.bind(bond(link, link.target, entry));
+            link.bind(bond(link, link.target, entry, true));
         } catch (IdentityException another) {
             // who may not have it is refused elsewhere
         }
