@@ -229,6 +229,10 @@ class NativeEngine:
             raise
         return checked_answer(operation, answer, target)
 
+    def discover_each(self, targets: Sequence[str], operation: str, timeout: float) -> list[dict[str, Any] | None]:
+        answers: list[dict[str, Any] | None] = self._engine.discover_each(list(targets), operation, timeout)
+        return answers
+
     def stats(self) -> dict[str, Any]:
         return dict(self._engine.stats())
 

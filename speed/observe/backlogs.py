@@ -1,4 +1,4 @@
-"""What waits: in the subscriptions of durable topics, as their host tells, and in the lanes of nodes, from the files."""
+"""What waits: in subscriptions of durable topics, as their host tells, and in the lanes of nodes, from their files."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from speed.fs.committed import MAX_LANE_FILES, read_cursor
 from speed.fs.identity import is_settled
 from speed.fs.open import names_in, open_directory, open_regular, owners_of
 from speed.fs.registry import listed
+from speed.observe import Finding, seconds_text
 from speed.observe.traffic import OTHERS
 from speed.wire import names
 from speed.wire.cursor import Cursor
@@ -438,3 +439,29 @@ def _most(found: dict[str, LaneBacklog]) -> dict[str, LaneBacklog]:
     return {sender: found[sender] for sender in ordered[:MAX_PEERS]} | {
         OTHERS: together(found[sender] for sender in ordered[MAX_PEERS:])
     }
+
+
+def lane_troubles(found: LaneBacklogs, patience_seconds: float = BEHIND_SECONDS) -> Iterator[Finding]:
+    """Nodes for which something waits that long."""
+    for node, rows in sorted(found.items()):
+        everything = together(rows.values())
+        if everything.oldest_seconds > patience_seconds:
+            text = f"{waiting_text(node, everything)}; from {_senders(rows)}"
+            yield Finding("lanes", "warning", text, _TODO.format(node))
+
+
+_TODO = "its process is gone, stopped or hangs, or its handlers are slow: see `speed stats {}`, then restart it"
+_SENDERS_SHOWN = 3
+
+
+def waiting_text(node: str, one: LaneBacklog) -> str:
+    """What waits for a node, as half a sentence."""
+    messages = "1 message waits" if one.messages == 1 else f"{one.messages} messages wait"
+    return f"{messages} in the lanes of {node}, the oldest for {seconds_text(one.oldest_seconds)}"
+
+
+def _senders(rows: Mapping[str, LaneBacklog]) -> str:
+    """Those of whom the oldest waits longest."""
+    ordered = sorted(rows, key=lambda sender: -rows[sender].oldest_seconds)
+    others = len(ordered) - _SENDERS_SHOWN
+    return ", ".join(ordered[:_SENDERS_SHOWN]) + (f" and {others} more" if others > 0 else "")

@@ -240,6 +240,27 @@ class Calls:
         self.begin_to_ask(target, type_, body, monotonic() + timeout_seconds, waiter.complete, looking=looking)
         return waiter.result()
 
+    def ask_each(self, targets: Sequence[str], type_: int, body: dict[str, Any], timeout_seconds: float) -> list[Any]:
+        """The same of many nodes, all at once; None of one that cannot be asked, or does not answer in time."""
+        self._context.check_open()
+        waiters: list[Waiter | None] = []
+        looking, deadline = spc.is_look(type_, body), monotonic() + timeout_seconds
+        for target in targets:
+            waiter = Waiter()
+            try:
+                self.begin_to_ask(target, type_, body, deadline, waiter.complete, urgent=True, looking=looking)
+            except SpeedError:
+                waiters.append(None)
+            else:
+                waiters.append(waiter)
+        answers = []
+        for one in waiters:
+            try:
+                answers.append(None if one is None else one.result())
+            except SpeedError:
+                answers.append(None)
+        return answers
+
     def begin_to_ask(
         self,
         target: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -37,6 +37,7 @@ from speed.errors import (
     NodeClosedError,
     RootError,
     SpeedError,
+    WireError,
 )
 from speed.fs.bell import Bell
 from speed.fs.committed import fence_lanes
@@ -523,6 +524,16 @@ class PythonEngine:
     def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]:
         answer = self._parts.calls.ask(target, EnvelopeType.DISCOVERY, {"op": operation}, timeout)
         return checked_answer(operation, answer, target)
+
+    def discover_each(self, targets: Sequence[str], operation: str, timeout: float) -> list[dict[str, Any] | None]:
+        found = self._parts.calls.ask_each(targets, EnvelopeType.DISCOVERY, {"op": operation}, timeout)
+        answers: list[dict[str, Any] | None] = []
+        for target, answer in zip(targets, found, strict=True):
+            try:
+                answers.append(None if answer is None else checked_answer(operation, answer, target))
+            except WireError:
+                answers.append(None)
+        return answers
 
     def stats(self) -> dict[str, Any]:
         return self._parts.introspection.answer("STATS", self.name) or {}

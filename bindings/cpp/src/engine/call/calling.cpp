@@ -84,4 +84,26 @@ Map discover(Runtime& node, const std::string& target, const char* operation, Se
                               ask(node, target, wire::EnvelopeType::discovery, {{"op", operation}}, timeout));
 }
 
+Answers discover_each(Runtime& node, const std::vector<std::string>& targets, const char* operation, Seconds timeout) {
+  const Duration wait = duration_of("timeout", timeout);
+  std::vector<std::optional<Waiter>> asked(targets.size());
+  for (std::size_t place = 0; place < targets.size(); ++place) {
+    Waiter waiter;
+    try {
+      node.calls.ask(targets[place], wire::EnvelopeType::discovery, {{"op", operation}}, wait, waiter.completion(), true);
+      asked[place] = std::move(waiter);
+    } catch (const Error&) {  // it is not there any more, or does not let this node ask
+    }
+  }
+  Answers answers(targets.size());
+  for (std::size_t place = 0; place < targets.size(); ++place) {
+    if (!asked[place]) continue;
+    try {
+      answers[place] = wire::checked_answer(operation, asked[place]->result(node.workers));
+    } catch (const Error&) {  // it is silent, or answers with what is none
+    }
+  }
+  return answers;
+}
+
 }  // namespace speed::engine
