@@ -84,7 +84,8 @@ Map discover(Runtime& node, const std::string& target, const char* operation, Se
                               ask(node, target, wire::EnvelopeType::discovery, {{"op", operation}}, timeout));
 }
 
-Answers discover_each(Runtime& node, const std::vector<std::string>& targets, const char* operation, Seconds timeout) {
+std::vector<std::optional<Map>> discover_each(Runtime& node, const std::vector<std::string>& targets,
+                                              const char* operation, Seconds timeout) {
   const Duration wait = duration_of("timeout", timeout);
   std::vector<std::optional<Waiter>> asked(targets.size());
   for (std::size_t place = 0; place < targets.size(); ++place) {
@@ -95,7 +96,7 @@ Answers discover_each(Runtime& node, const std::vector<std::string>& targets, co
     } catch (const Error&) {  // it is not there any more, or does not let this node ask
     }
   }
-  Answers answers(targets.size());
+  std::vector<std::optional<Map>> answers(targets.size());
   for (std::size_t place = 0; place < targets.size(); ++place) {
     if (!asked[place]) continue;
     try {

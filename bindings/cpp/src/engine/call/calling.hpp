@@ -20,7 +20,7 @@ Map discover(Runtime& node, const std::string& target, const char* operation, Se
 
 // The same of many, asked at once: one that hangs holds up none. Nothing of one that does not answer in time, or may not
 // be asked; no room in a lane is waited for.
-using Answers = std::vector<std::optional<Map>>;
-Answers discover_each(Runtime& node, const std::vector<std::string>& targets, const char* operation, Seconds timeout);
+std::vector<std::optional<Map>> discover_each(Runtime& node, const std::vector<std::string>& targets,
+                                              const char* operation, Seconds timeout);
 
 }  // namespace speed::engine
