@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -37,7 +37,6 @@ from speed.errors import (
     NodeClosedError,
     RootError,
     SpeedError,
-    WireError,
 )
 from speed.fs.bell import Bell
 from speed.fs.committed import fence_lanes
@@ -462,7 +461,7 @@ class PythonEngine:
         self.name, self.root = options.name, parts.context.root
         # What one part does by itself is asked of that part.
         self.call, self.submit, self.tell = parts.calls.call, parts.calls.submit, parts.calls.tell
-        self.open_stream = parts.calls.open_stream
+        self.open_stream, self.discover_each = parts.calls.open_stream, parts.calls.discover_each
         self.send, self.send_all = parts.outbox.send, parts.outbox.send_all
         self.forward, self.publish = parts.outbox.forward, parts.outbox.publish
         self.on_message = parts.delivery.on_message
@@ -524,16 +523,6 @@ class PythonEngine:
     def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]:
         answer = self._parts.calls.ask(target, EnvelopeType.DISCOVERY, {"op": operation}, timeout)
         return checked_answer(operation, answer, target)
-
-    def discover_each(self, targets: Sequence[str], operation: str, timeout: float) -> list[dict[str, Any] | None]:
-        found = self._parts.calls.ask_each(targets, EnvelopeType.DISCOVERY, {"op": operation}, timeout)
-        answers: list[dict[str, Any] | None] = []
-        for target, answer in zip(targets, found, strict=True):
-            try:
-                answers.append(None if answer is None else checked_answer(operation, answer, target))
-            except WireError:
-                answers.append(None)
-        return answers
 
     def stats(self) -> dict[str, Any]:
         return self._parts.introspection.answer("STATS", self.name) or {}

@@ -87,20 +87,20 @@ Map discover(Runtime& node, const std::string& target, const char* operation, Se
 std::vector<std::optional<Map>> discover_each(Runtime& node, const std::vector<std::string>& targets,
                                               const char* operation, Seconds timeout) {
   const Duration wait = duration_of("timeout", timeout);
-  std::vector<std::optional<Waiter>> asked(targets.size());
+  std::vector<std::optional<Waiter>> waiters(targets.size());
   for (std::size_t place = 0; place < targets.size(); ++place) {
     Waiter waiter;
     try {
       node.calls.ask(targets[place], wire::EnvelopeType::discovery, {{"op", operation}}, wait, waiter.completion(), true);
-      asked[place] = std::move(waiter);
+      waiters[place] = std::move(waiter);
     } catch (const Error&) {  // it is not there any more, or does not let this node ask
     }
   }
   std::vector<std::optional<Map>> answers(targets.size());
   for (std::size_t place = 0; place < targets.size(); ++place) {
-    if (!asked[place]) continue;
+    if (!waiters[place]) continue;
     try {
-      answers[place] = wire::checked_answer(operation, asked[place]->result(node.workers));
+      answers[place] = wire::checked_answer(operation, waiters[place]->result(node.workers));
     } catch (const Error&) {  // it is silent, or answers with what is none
     }
   }
