@@ -9,6 +9,7 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any, NamedTuple
 
 from speed import Node
@@ -141,7 +142,7 @@ class Waiting(NamedTuple):
 class WaitingInLane:
     """Looks at one lane again and again; not thread-safe. It reads only, and keeps nothing open between two looks."""
 
-    __slots__ = ("_cursors", "_end", "_files", "_ids", "_keys", "_node_path", "_path", "_sender", "_stamp")
+    __slots__ = ("_cursors", "_end", "_files", "_ids", "_keys", "_last", "_node_path", "_path", "_sender", "_stamp")
 
     def __init__(self, root: str, node: str, sender: str, keyring: Keyring) -> None:
         self._node_path, self._sender = names.node_dir(root, node), sender
@@ -152,8 +153,8 @@ class WaitingInLane:
         """The directory as it was listed, unless more may have come at that very time."""
         self._files: list[LaneFile] = []
         self._cursors: list[int] = []
-        self._end = -1
-        """How long the last file was when nothing waited; -1 while something does."""
+        self._last, self._end = "", -1
+        """The last file, and how long it was when nothing waited; -1 while something does."""
 
     def look(self) -> Waiting | None:
         """What waits now, None for nothing. OSError if the lane cannot be read, or is none."""
@@ -176,10 +177,7 @@ class WaitingInLane:
         try:
             if _stamp_of(os.stat(self._path, follow_symlinks=False)) != self._stamp:
                 return False
-            if not self._files:
-                return True
-            last = names.child_path(self._path, names.lane_file_name(*self._files[-1]))
-            return os.stat(last, follow_symlinks=False).st_size == self._end
+            return not self._last or os.stat(self._last, follow_symlinks=False).st_size == self._end
         except OSError:
             return False
 
@@ -191,6 +189,8 @@ class WaitingInLane:
         listed = [entry.name for entry in names_in(directory, MAX_LANE_FILES)]
         self._files = sorted(filter(None, map(names.parse_lane_file, listed)))
         self._cursors = sorted(filter(None, map(names.parse_cursor, listed)), reverse=True)
+        last = names.lane_file_name(*self._files[-1]) if self._files else ""
+        self._last = last and names.child_path(self._path, last)
 
     def _newest_cursor(self, directory: int) -> Cursor | None:
         owners = owners_of(directory)
@@ -401,11 +401,14 @@ class _Inbox:
         self.looked = time.monotonic()
         self._list(keyring)
         now, found = time.time() * 1000, {}
-        for sender, lane in list(self._lanes.items())[:most]:
-            with contextlib.suppress(OSError):
-                if waits := lane.look():
-                    age = max(0.0, now - waits.oldest_ms) / 1000
-                    found[sender] = LaneBacklog(waits.envelopes, waits.size, age)
+        for sender, lane in islice(self._lanes.items(), most):
+            try:
+                waits = lane.look()
+            except OSError:
+                continue  # it was removed meanwhile, or `speed root doctor` tells why
+            if waits is not None:
+                age = max(0.0, now - waits.oldest_ms) / 1000
+                found[sender] = LaneBacklog(waits.envelopes, waits.size, age)
         self.found = found
         return 1 + len(self._lanes)
 

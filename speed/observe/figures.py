@@ -129,5 +129,10 @@ def loads(before: Answers, now: Answers, seconds: float) -> Iterator[ServiceLoad
             )
 
 
+_NOTHING = (0,) * TIMES
+
+
 def _counted_since(past: Sequence[int] | None, now: Sequence[int] | None) -> Sequence[int]:
+    if now and past == now:  # of most services, at most times
+        return _NOTHING
     return [max(0, two - one) for one, two in zip(past or [0] * TIMES, now or (), strict=False)]

@@ -185,9 +185,12 @@ nb::object Engine::discover(nb::handle target, const char* operation, double tim
 
 nb::list Engine::discover_each(const std::vector<std::string>& targets, const char* operation, double timeout) {
   check();
-  const auto answers = without_lock([&] { return node_->discover_each(targets, operation, Seconds(timeout)); });
+  auto answers = without_lock([&] { return node_->discover_each(targets, operation, Seconds(timeout)); });
   nb::list found;
-  for (const std::optional<Map>& answer : answers) found.append(answer ? to_object(Value(*answer)) : nb::none());
+  for (std::optional<Map>& answer : answers) {
+    found.append(answer ? to_object(Value(std::move(*answer))) : nb::none());
+    answer.reset();
+  }
   return found;
 }
 
