@@ -332,6 +332,7 @@ def _stamp_of(status: os.stat_result) -> tuple[int, ...]:
 MAX_PEERS = 64
 """Of one node so many senders are told one by one, the others together."""
 MAX_LANES_A_LOOK = 4096
+LOOK_SECONDS = 2.0
 """What one look has no time for keeps what was seen before, and comes first in the next one."""
 
 
@@ -378,9 +379,9 @@ class LaneWatch:
         self._keyring.look()
         present = sorted(name for name in listed(self._root) if name != self._but)
         self._inboxes = {name: self._inboxes.get(name) or _Inbox(self._root, name, self._but) for name in present}
-        left = MAX_LANES_A_LOOK
+        left, ends = MAX_LANES_A_LOOK, time.monotonic() + LOOK_SECONDS
         for inbox in sorted(self._inboxes.values(), key=lambda one: one.looked):
-            if left <= 0:
+            if left <= 0 or time.monotonic() > ends:
                 break
             left -= inbox.look(self._keyring, left)
         return {name: _most(inbox.found) for name, inbox in self._inboxes.items() if inbox.found}
