@@ -11,8 +11,9 @@ import click
 from speed.cli.options import SECONDS, Settings, complete_node, echo, node_options, print_value
 from speed.errors import SpeedError
 from speed.observe import Finding, seconds_text
+from speed.observe.backlogs import BEHIND_SECONDS, LaneWatch
 from speed.observe.figures import Answers, ask_all
-from speed.observe.metrics import metrics_text, write_textfile
+from speed.observe.metrics import LaneMetrics, metrics_text, write_textfile
 from speed.observe.root import examine
 from speed.observe.speedd import daemon_troubles
 from speed.observe.traffic import Refusal, refusals
@@ -52,8 +53,9 @@ def metrics_command(settings: Settings, textfile: str | None, interval: float | 
     /var/lib/node_exporter/speed.prom --every 15` keeps it fresh.
     """
     with settings.node() as own:
+        watch = LaneWatch(own.root, settings.registry().keyring, own.name)
         while True:
-            text = metrics_text(ask_all(own, timeout))
+            text = metrics_text(ask_all(own, timeout), LaneMetrics(watch.look()))
             if textfile is None:
                 sys.stdout.write(text)
                 sys.stdout.flush()
@@ -69,15 +71,23 @@ def metrics_command(settings: Settings, textfile: str | None, interval: float | 
 
 @click.command("status")
 @click.option("--interval", type=SECONDS, default=1.0, show_default=True, help="Seconds between two looks at nodes.")
+@click.option(
+    "--behind",
+    type=SECONDS,
+    default=BEHIND_SECONDS,
+    show_default=True,
+    help="Messages that wait in lanes for longer are a trouble.",
+)
 @node_options
-def status_command(settings: Settings, interval: float) -> int:
+def status_command(settings: Settings, interval: float, behind: float) -> int:
     """Show what is wrong here, the worst first, and what to do about it.
 
-    Looks at the root, at its speedd, at nodes, topics and bridges that let it look, and at what they did between
-    two looks. Ends with status 8 when nodes cannot write or read here, with 1 when anything is wrong.
+    Looks at the root, at its speedd, at what waits in lanes, at nodes, topics and bridges that let it look, and at what
+    they did between two looks. Ends with status 8 when nodes cannot write or read here, with 1 when anything is wrong.
     """
     # That a grant may be misspelt is a guess, for who asks the doctor.
-    findings = [one for one in examine(settings.root, settings.key) if one.state != "ok" and one.check != "grants"]
+    examined = examine(settings.root, settings.key, behind)
+    findings = [one for one in examined if one.state != "ok" and one.check != "grants"]
     nodes: Answers = {}
     if not any(one.check == "root" and one.state == "broken" for one in findings):
         findings += daemon_troubles(settings.root)

@@ -28,7 +28,7 @@ from speed.cli.options import (
 )
 from speed.core.scheduler import TIME_BOUNDS_SECONDS, time_quantile
 from speed.observe import bytes_text, seconds_text
-from speed.observe.backlogs import Backlog, waiting
+from speed.observe.backlogs import Backlog, LaneBacklog, LaneBacklogs, LaneWatch, together, waiting
 from speed.observe.figures import SORTED_BY, Answers, ServiceLoad, ask_all, loads
 from speed.observe.happenings import Happening, Watch
 from speed.observe.traffic import FLOWS_BY, Flow, flows
@@ -88,7 +88,21 @@ once_option = click.option("--once", is_flag=True, help="Show one interval, and 
 # ``speed stats``: what one node, or each, counted since it started.
 
 SERVICE_COLUMNS = ("service", "requests", "errors", "timed out", "ran p50", "ran p99", "waited p99", "last error")
-ALL_COLUMNS = ("node", "up", "calls", "errors", "busy", "queued", "messages", "dead", "refused", "lanes", "pending")
+ALL_COLUMNS = (
+    "node",
+    "up",
+    "calls",
+    "errors",
+    "busy",
+    "queued",
+    "messages",
+    "in lanes",
+    "dead",
+    "refused",
+    "lanes",
+    "pending",
+)
+LANE_COLUMNS = ("messages wait of", "messages", "bytes", "oldest")
 
 
 @click.command("stats")
@@ -103,41 +117,59 @@ def stats_command(
 ) -> None:
     """Show the counters of NODE since it started, by asking it, or a line of each node with --all.
 
-    `speed top` shows the last seconds.
+    What waits in its lanes, by sender, is read from files: it is shown of a node that hangs, too. `speed top` shows the
+    last seconds.
     """
     if (node is None) != every:
         raise click.UsageError("name a NODE, or --all")
     with settings.node() as own, screen(settings, once=not (watch and every)) as shown:
+        lanes = lane_watch(settings, own)
         while True:
+            found = lanes.look()
             if node is None:
-                _show_all(settings, ask_all(own, timeout), shown, own.name)
+                _show_all(settings, ask_all(own, timeout), found, shown, own.name)
             else:
-                _show_one(settings, node, own.stats(node, timeout=timeout))
+                _show_one(settings, own, node, found.get(node, {}), timeout)
             if not watch:
                 return
             sys.stdout.flush()
             time.sleep(interval)
 
 
-def _show_one(settings: Settings, node: str, stats: dict[str, Any]) -> None:
+def lane_watch(settings: Settings, own: Node) -> LaneWatch:
+    """What waits in lanes, but for those of this command."""
+    return LaneWatch(own.root, settings.registry().keyring, own.name)
+
+
+def _show_one(settings: Settings, own: Node, node: str, waits: dict[str, LaneBacklog], timeout: float) -> None:
+    if not settings.as_json and waits:
+        rows = [(sender, *_lane_texts(row)) for sender, row in waits.items()]
+        print_rows(LANE_COLUMNS, rows)
+    stats = own.stats(node, timeout=timeout)
     if settings.as_json:
-        print_value(stats, True)
+        print_value(stats | {"inLanes": {sender: row.described() for sender, row in waits.items()}}, True)
         return
     with answer_of(node):
         _print_stats(node, stats)
 
 
-def _show_all(settings: Settings, answers: Answers, shown: Screen, own: str) -> None:
+def _lane_texts(row: LaneBacklog) -> tuple[int, str, str]:
+    return row.messages, bytes_text(row.size), seconds_text(row.oldest_seconds)
+
+
+def _show_all(settings: Settings, answers: Answers, found: LaneBacklogs, shown: Screen, own: str) -> None:
     if settings.as_json:
         echo_json(answers)
         return
-    rows = [_node_row(node, answer) for node, answer in sorted(answers.items())]
+    rows = [_node_row(node, answer, found.get(node, {})) for node, answer in sorted(answers.items())]
     shown.show(ALL_COLUMNS, rows, f"There is no node that {own} may look at.")
 
 
-def _node_row(node: str, answer: dict[str, Any] | None) -> list[str]:
+def _node_row(node: str, answer: dict[str, Any] | None, waits: dict[str, LaneBacklog]) -> list[str]:
+    in_lanes = str(together(waits.values()).messages) if waits else ""
     if answer is None:
-        return [node, "silent", *[""] * (len(ALL_COLUMNS) - 2)]
+        place = ALL_COLUMNS.index("in lanes")
+        return [node, "silent", *[""] * (place - 2), in_lanes, *[""] * (len(ALL_COLUMNS) - place - 1)]
     services = answer["services"].values()
     refused = sum(answer.get("refusedSenders", {}).values()) + sum(answer.get("refusedBy", {}).values())
     return [
@@ -148,6 +180,7 @@ def _node_row(node: str, answer: dict[str, Any] | None) -> list[str]:
         _busy_text(answer.get("runningRequests", 0), answer.get("workers", 0)),
         str(answer.get("queuedRequests", 0) or ""),
         str(answer.get("queuedMessages", 0) or ""),
+        in_lanes,
         str(answer["counters"].get("dead_letters", 0) or ""),
         str(refused or ""),
         str(answer["lanes"]),
@@ -185,7 +218,9 @@ def _quantile_text(counts: Sequence[int], share: float) -> str:
 
 MAX_WAITING = 5
 """So many subscriptions in which something waits are shown."""
-TOP_COLUMNS = ("service", "calls/s", "errors", "p50", "p99", "busy", "queue", "waited", "late", "messages")
+LANES = "(lanes)"
+"""Of a node that does nothing, but for which something waits."""
+TOP_COLUMNS = ("service", "calls/s", "errors", "p50", "p99", "busy", "queue", "in lanes", "waited", "late", "messages")
 
 
 def _load_row(load: ServiceLoad, answer: dict[str, Any]) -> list[str]:
@@ -197,6 +232,7 @@ def _load_row(load: ServiceLoad, answer: dict[str, Any]) -> list[str]:
         _short(load.run_times, 0.99),
         _busy_text(load.at_work, answer.get("workers", 0)),
         str(load.queued or ""),
+        f"{load.waiting}, {seconds_text(load.waiting_seconds)}" if load.waiting else "",
         _short(load.queue_times, 0.99),
         str(load.timed_out or ""),
         str(answer.get("queuedMessages", 0) or ""),
@@ -231,21 +267,22 @@ def top_command(
 ) -> None:
     """Show what services and handlers did in the last seconds, of all nodes that this command may look at.
 
-    Handlers are (messages), (batches) and patterns of events. With WORDs only those whose node or service has one of
+    Handlers are (messages), (batches) and patterns of events. With WORDS only those whose node or service has one of
     them in its name. Each line says below which time half (p50) and 99 % (p99) of the calls ran, 99 % waited for a
     worker, and how many were late. Busy and queue are of the whole node: workers that run calls, and calls that wait;
-    so are messages that wait for a handler. Below stand the subscriptions of topics in which most waits. With --json
-    each interval is a line, of services and handlers alone.
+    so are messages that wait for a handler, and what stands in its lanes, with the age of the oldest: sent to it, and
+    not handled. A node that does nothing, though that waits for longer than the interval, has a line (lanes). Below
+    stand the subscriptions of topics in which most waits. With --json each interval is a line, without those.
     """
     with settings.node() as own, screen(settings, once=once) as shown:
-        for found, answers in _looks(own, interval):
+        for found, answers in _looks(own, interval, lane_watch(settings, own)):
             chosen = [one for one in found if _is_chosen(one, words) and (idle or _did_something(one))]
             chosen.sort(key=SORTED_BY[order], reverse=True)
             if settings.as_json:
-                echo_json([_line(one, answers[one.node] or {}) for one in chosen])
+                echo_json([_line(one, answers.get(one.node) or {}) for one in chosen])
                 sys.stdout.flush()
             else:
-                rows = [_load_row(one, answers[one.node] or {}) for one in chosen]
+                rows = [_load_row(one, answers.get(one.node) or {}) for one in chosen]
                 notes = [_waiting_text(one) for one in waiting(own, interval)[:MAX_WAITING]]
                 empty = f"No service did anything, of the nodes that {own.name} may look at."
                 shown.show(TOP_COLUMNS, rows, empty, notes)
@@ -271,17 +308,32 @@ def _is_chosen(load: ServiceLoad, words: Sequence[str]) -> bool:
 
 
 def _did_something(load: ServiceLoad) -> bool:
-    return bool(load.calls_per_second or load.timed_out or load.at_work or load.queued)
+    return bool(load.calls_per_second or load.timed_out or load.at_work or load.queued or load.service == LANES)
 
 
 def _line(load: ServiceLoad, answer: dict[str, Any]) -> dict[str, Any]:
     of_node = {key: answer.get(key) for key in ("workers", "queuedMessages")}
-    return load.described() | of_node
+    return load.described() | of_node | {"inLanes": load.waiting, "inLanesSeconds": load.waiting_seconds}
 
 
-def _looks(own: Node, interval: float) -> Iterator[tuple[list[ServiceLoad], Answers]]:
+def _looks(own: Node, interval: float, lanes: LaneWatch) -> Iterator[tuple[list[ServiceLoad], Answers]]:
     for before, now, seconds in _pairs_of_looks(own, interval):
-        yield list(loads(_with_handlers(before), _with_handlers(now), seconds)), now
+        found = list(loads(_with_handlers(before), _with_handlers(now), seconds))
+        yield list(_with_lanes(found, lanes.look(), interval)), now
+
+
+def _with_lanes(found: list[ServiceLoad], waiting: LaneBacklogs, patience: float) -> Iterator[ServiceLoad]:
+    """With what waits for each node; also of one that tells of no service that did something."""
+    of_nodes = {node: together(rows.values()) for node, rows in waiting.items()}
+    at_work = set()
+    for load in found:
+        if _did_something(load):
+            at_work.add(load.node)
+        row = of_nodes.get(load.node)
+        yield load._replace(waiting=row.messages, waiting_seconds=row.oldest_seconds) if row else load
+    for node, row in of_nodes.items():
+        if node not in at_work and row.oldest_seconds > patience:
+            yield ServiceLoad(node, LANES, 0.0, 0.0, 0, (), (), 0, 0, row.messages, row.oldest_seconds)
 
 
 def _with_handlers(answers: Answers) -> Answers:

@@ -21,6 +21,7 @@ from speed.core.log import logger
 from speed.core.scheduler import TIMES
 from speed.errors import ConfigurationError, SpeedError
 from speed.observe import Finding
+from speed.observe.backlogs import LaneBacklogs, LaneWatch, lane_troubles
 from speed.observe.figures import Answers, ServiceLoad, ask_all, loads, quantile
 from speed.observe.traffic import Flow, flows
 from speed.observe.troubles import work_troubles
@@ -259,6 +260,8 @@ class Look:
     loads: tuple[ServiceLoad, ...] = ()
     flows: tuple[Flow, ...] = ()
     """Who wrote to whom, most first."""
+    waiting: LaneBacklogs = field(default_factory=dict)
+    """What waits in lanes."""
     findings: tuple[Finding, ...] = ()
 
 
@@ -267,13 +270,14 @@ class RootCollector:
 
     Args:
         node: who asks.
+        lanes: what waits there.
         others: what else is wrong, from what speedd itself knows.
         history: to which each look is added.
     """
 
-    def __init__(self, node: Node, others: Callable[[], list[Finding]], history: History) -> None:
+    def __init__(self, node: Node, lanes: LaneWatch, others: Callable[[], list[Finding]], history: History) -> None:
         self.look = Look()
-        self._node, self._others, self._history = node, others, history
+        self._node, self._lanes, self._others, self._history = node, lanes, others, history
         self._before: tuple[Answers, float] = {}, time.monotonic()
         self._lock = threading.Lock()
         self._watching = 0
@@ -334,9 +338,11 @@ class RootCollector:
         elapsed = max(now - then, 1e-3)
         found = tuple(_bounded(loads(before, answers, elapsed))) if before else ()
         flowing = self._most_flows(before, answers, elapsed) if before else ()
-        findings = (*self._others(), *work_troubles(self._node, before, answers))
+        waiting = self._lanes.look()
+        findings = (*self._others(), *work_troubles(self._node, before, answers), *lane_troubles(waiting))
         entries = tuple(sorted(self._node.nodes(), key=lambda entry: entry.name))
-        self.look = Look(self.look.number + 1, time.time(), entries, answers, found, flowing, _worst_first(findings))
+        number, at = self.look.number + 1, time.time()
+        self.look = Look(number, at, entries, answers, found, flowing, waiting, _worst_first(findings))
         self._history.add(self.look.at, now - then, found)
         with self._lock:
             listeners = list(self._listeners)

@@ -27,7 +27,9 @@ from speed.console.hosted import ConsoleActions, HostedViews, JournalSearch
 from speed.console.views import ConsoleSources, NotFoundError, Views, shown
 from speed.core.log import logger
 from speed.errors import ConfigurationError, InvalidArgumentsError, InvalidNameError, SpeedError, WireError
+from speed.fs.keyfile import KeySource
 from speed.gateway.settings import MAX_TURNED_AWAY
+from speed.observe.backlogs import LaneWatch
 from speed.observe.exposition import Door
 from speed.topics.subscription import SubscriptionError
 from speed.wire.text import MAX_SPAN_SECONDS, read_json
@@ -389,7 +391,8 @@ class Console:
         self._door = _door(settings)
         self.port: int = self._door.getsockname()[1]
         hosted = HostedViews(around)
-        self._collector = RootCollector(around.node, lambda: [*around.troubles(), *hosted.findings()], history)
+        lanes = LaneWatch(around.node.root, KeySource(around.key).keyring, around.node.name)
+        self._collector = RootCollector(around.node, lanes, lambda: [*around.troubles(), *hosted.findings()], history)
         views = Views(around, self._collector, history, actions=settings.actions)
         self._app = ConsoleApp(settings, views, hosted, ConsoleActions(around), self._collector)
         try:

@@ -16,6 +16,7 @@ from speed.errors import SpeedError
 from speed.fs.dead_letters import DeadLetters
 from speed.fs.keyfile import load_key_file
 from speed.observe import Finding
+from speed.observe.backlogs import together
 from speed.observe.figures import ServiceLoad
 from speed.observe.root import examine
 from speed.wire.identities import fingerprint_in
@@ -104,6 +105,7 @@ class Views:
             "callsPerSecond": calls,
             "errorShare": errors / calls if calls else 0.0,
             **{key: (answer or {}).get(key) for key in ("queuedRequests", "runningRequests", "workers")},
+            "inLanes": together(rows.values()).described() if (rows := look.waiting.get(entry.name)) else None,
         }
 
     def _state(self, entry: Entry, look: Look) -> str:
@@ -140,6 +142,7 @@ class Views:
             "refusedSenders": figures_of((answer or {}).get("refusedSenders")),
             "refusedBy": figures_of((answer or {}).get("refusedBy")),
             "services": [_service(load, answer) for load in own[:MAX_SERVICES]],
+            "lanes": [{"sender": sender} | row.described() for sender, row in look.waiting.get(name, {}).items()],
             "deadLetters": list(self._dead_letters(name)),
         }
 

@@ -544,7 +544,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             bridging.change(config.bridges)
             log.info("bridges", names=[bridge.name for bridge in config.bridges])
         gateways.also(bridging.metrics)
-        metrics = Exposing(node, DaemonParts(health, bridging, gateways, hosting, recording), log)
+        metrics = Exposing(node, key_path(config), DaemonParts(health, bridging, gateways, hosting, recording), log)
         metrics.change(config.metrics)
         node.allow(*config.node.allow)
         with _signal_pipe() as signals:  # whoever sees the node may end it

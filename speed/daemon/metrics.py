@@ -15,8 +15,10 @@ from speed.daemon.config import MetricsSettings
 from speed.daemon.control import Health
 from speed.daemon.hosting import Hosting, Recording
 from speed.errors import ConfigurationError, SpeedError
+from speed.fs.keyfile import KeySource
+from speed.observe.backlogs import LaneWatch
 from speed.observe.figures import ask_all
-from speed.observe.metrics import metrics_text
+from speed.observe.metrics import LaneMetrics, metrics_text
 from speed.wire.text import harmless
 
 if TYPE_CHECKING:
@@ -178,8 +180,9 @@ class Exposing:
     Made by speedd's main thread, which changes and closes it.
     """
 
-    def __init__(self, node: Node, parts: DaemonParts, log: Any) -> None:
+    def __init__(self, node: Node, key: str, parts: DaemonParts, log: Any) -> None:
         self._node, self._log = node, log
+        self._lanes = LaneWatch(node.root, KeySource(key).keyring, node.name)
         self._own = DaemonMetrics(node.root, parts)
         self._settings: MetricsSettings | None = None
         self._server: MetricsServer | None = None
@@ -224,10 +227,11 @@ class Exposing:
 
     def _text(self) -> str:
         """All metrics, as they are now."""
+        waiting = self._lanes.look()
         answers = ask_all(self._node, self._timeout)
         with suppress(SpeedError):
             answers[self._node.name] = self._node.stats()
-        return metrics_text(answers, self._own)
+        return metrics_text(answers, LaneMetrics(waiting), self._own)
 
     def close(self) -> None:
         """Be read no more."""

@@ -229,6 +229,10 @@ class NativeEngine:
             raise
         return checked_answer(operation, answer, target)
 
+    def discover_each(self, targets: Sequence[str], operation: str, timeout: float) -> list[dict[str, Any] | None]:
+        answers = self._engine.discover_each(list(targets), operation, timeout)
+        return [_checked(operation, answer, target) for answer, target in zip(answers, targets, strict=True)]
+
     def stats(self) -> dict[str, Any]:
         return dict(self._engine.stats())
 
@@ -355,6 +359,13 @@ class NativeEngine:
 
     def abandon(self) -> None:
         """The core knows by its process id that it was forked."""
+
+
+def _checked(operation: str, answer: Any, target: str) -> dict[str, Any] | None:
+    try:
+        return None if answer is None else checked_answer(operation, answer, target)
+    except WireError:
+        return None
 
 
 def _given(options: Options) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -193,6 +193,10 @@ class CallVerbs(StreamVerbs):
         if target is None:
             return self._engine.stats()
         return self._toward(target).discover(text("node", target), "STATS", in_seconds(timeout))
+
+    def _stats_of(self, targets: Sequence[str], timeout: float) -> dict[str, dict[str, Any] | None]:
+        """Counters of many, asked at once: one that hangs holds up none. None of one that does not answer in time."""
+        return dict(zip(targets, self._engine.discover_each(targets, "STATS", timeout), strict=True))
 
     def _toward(self, target: Any, key: str | None = None) -> Toward:
         if is_family(target):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from speed import Node
 from speed.core.access import may_look
 from speed.core.scheduler import TIME_BOUNDS_SECONDS, TIMES, time_quantile
-from speed.errors import SpeedError
 from speed.wire.text import harmless
 
-MAX_AT_ONCE = 16
 MAX_NAMES = 500
 """Of one kind from one node: who answers chooses them, and how many there are."""
 Answers = dict[str, dict[str, Any] | None]
@@ -20,17 +17,9 @@ Answers = dict[str, dict[str, Any] | None]
 
 
 def ask_all(node: Node, timeout: float) -> Answers:
-    """The counters of all nodes that ``node`` may look at; asked side by side, so that one that hangs holds up none."""
+    """The counters of all nodes that ``node`` may look at; None of one that is silent, or answers with no figures."""
     names = sorted(entry.name for entry in node.nodes() if entry.name != node.name and may_look(entry, node.name))
-
-    def ask(name: str) -> dict[str, Any] | None:
-        try:
-            return sound(node.stats(name, timeout=timeout))
-        except SpeedError:  # it is silent, or answers with what are no figures
-            return None
-
-    with ThreadPoolExecutor(MAX_AT_ONCE, "speed-ask") as asking:
-        return dict(zip(names, asking.map(ask, names), strict=True))
+    return {name: answer and sound(answer) for name, answer in node._stats_of(names, timeout).items()}
 
 
 _FIGURES = frozenset(
@@ -80,6 +69,9 @@ class ServiceLoad(NamedTuple):
     queue_times: Sequence[int]
     at_work: int
     queued: int
+    waiting: int = 0
+    """Messages in the lanes of its node, and how long the oldest waits."""
+    waiting_seconds: float = 0.0
 
     def described(self) -> dict[str, Any]:
         """As ``--json`` prints it; times in seconds, None where nothing was counted."""
@@ -108,6 +100,7 @@ SORTED_BY: dict[str, Callable[[ServiceLoad], float]] = {
     "p99": lambda load: time_quantile(load.run_times, 0.99),
     "waited": lambda load: time_quantile(load.queue_times, 0.99),
     "queue": lambda load: load.queued,
+    "lanes": lambda load: load.waiting_seconds,
 }
 
 
@@ -136,5 +129,10 @@ def loads(before: Answers, now: Answers, seconds: float) -> Iterator[ServiceLoad
             )
 
 
+_NOTHING = (0,) * TIMES
+
+
 def _counted_since(past: Sequence[int] | None, now: Sequence[int] | None) -> Sequence[int]:
+    if now and past == now:  # of most services, at most times
+        return _NOTHING
     return [max(0, two - one) for one, two in zip(past or [0] * TIMES, now or (), strict=False)]

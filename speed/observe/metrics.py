@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from speed.core.scheduler import TIME_BOUNDS_SECONDS
 from speed.errors import ConfigurationError, StorageError
 from speed.fs.open import unlink_quietly
+from speed.observe.backlogs import LaneBacklogs
 from speed.observe.figures import Answers
 from speed.wire.text import harmless
 
@@ -87,6 +88,31 @@ _REFUSALS = (
     ("refusedSenders", "speed_refused_senders", "What a node refused for lack of a grant, by who sent it."),
     ("refusedBy", "speed_refused_by", "What a node did not write since a peer does not allow it."),
 )
+
+
+_LANES = {
+    "messages": ("speed_lane_messages", "Messages, events and calls of a peer that a node has not handled."),
+    "size": ("speed_lane_bytes", "Their bytes, without payloads in slots."),
+    "oldest_seconds": ("speed_lane_oldest_seconds", "Age of the oldest of them."),
+}
+
+
+class LaneMetrics:
+    """What waits in lanes as metrics, by node and peer; a collector of ``prometheus_client``."""
+
+    def __init__(self, found: LaneBacklogs) -> None:
+        self._found = found
+
+    def collect(self) -> Iterator[Metric]:
+        """Families of metrics, with samples where something waits."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        for key, (name, text) in _LANES.items():
+            gauge = GaugeMetricFamily(name, text, labels=["node", "peer"])
+            for node, rows in self._found.items():
+                for peer, row in rows.items():
+                    gauge.add_metric([node, peer], getattr(row, key))
+            yield gauge
 
 
 class NodeMetrics:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     pass
 
 from speed.observe import Finding, bytes_text, refused, seconds_text, unusable
+from speed.observe.backlogs import BEHIND_SECONDS, LaneWatch, lane_troubles
 from speed.observe.holders import Holder, holders
 from speed.observe.leftovers import KINDS, find_leftovers
 from speed.observe.storage import access, copies, mounted, owned, space, topics
@@ -42,8 +43,11 @@ LIKENESS = 0.8
 _NO_DIGITS = str.maketrans("", "", "0123456789")
 
 
-def examine(root: str, key_file: str) -> list[Finding]:
-    """All findings; what one examination cannot look at is a finding, and the others go on."""
+def examine(root: str, key_file: str, patience_seconds: float = BEHIND_SECONDS) -> list[Finding]:
+    """All findings; what one examination cannot look at is a finding, and the others go on.
+
+    Messages that wait in lanes longer than ``patience_seconds`` are one.
+    """
     findings = list(_root(root))
     if any(one.check == "root" and one.state == "broken" for one in findings):
         return findings
@@ -57,6 +61,7 @@ def examine(root: str, key_file: str) -> list[Finding]:
         registry = Registry(root, load_key_file(key_file))
         for check, see in (("registry", _registry), ("copy", copies), ("leftovers", _leftovers)):
             findings += _seen(check, root, partial(see, registry))
+        findings += _seen("lanes", root, partial(_lanes, registry, patience_seconds))
         findings += _seen("topics", root, partial(topics, root, key_file))
     return findings
 
@@ -296,6 +301,12 @@ def _keys(known: Iterable[Holder]) -> Iterator[Finding]:
         yield Finding("keys", "warning", one.found, one.todo)
     if not others:
         yield Finding("keys", "ok", "all nodes have those of the key file")
+
+
+def _lanes(registry: Registry, patience_seconds: float) -> Iterator[Finding]:
+    """Nodes that do not read, or handle, what others sent them."""
+    late = list(lane_troubles(LaneWatch(registry.root, registry.keyring).look(), patience_seconds))
+    yield from late or [Finding("lanes", "ok", f"no message waits for more than {seconds_text(patience_seconds)}")]
 
 
 def _leftovers(registry: Registry) -> Iterator[Finding]:

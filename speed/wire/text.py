@@ -35,7 +35,9 @@ _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 def harmless(text: str, max_chars: int | None = None) -> str:
     """``text`` with escapes such as ``\\x1b`` and ``\\u202e`` for what acts, on one line; cut behind ``max_chars``."""
     cut = max_chars is not None and len(text) > max_chars
-    shown = _ACTS.sub(_escape, text[:max_chars])
+    shown = text[:max_chars]
+    if not (shown.isascii() and shown.isprintable()):  # most are, and searching takes longer
+        shown = _ACTS.sub(_escape, shown)
     return f"{shown}…" if cut else shown
 
 

@@ -77,6 +77,7 @@ listen = "127.0.0.1:0"
 FAULTS = {
     "SpeedNotScraped": {"job": "speed"},
     "SpeedNodeDown": {"node": "frozen"},
+    "SpeedLaneStuck": {"node": "busy", "peer": "shop"},
     "SpeedProcessDown": {"process": "crashing"},
     "SpeedProcessRestarts": {"process": "crashing"},
     "SpeedServiceErrors": {"node": "shop", "service": "fail"},
@@ -98,7 +99,7 @@ def shortened(rules: str) -> str:
     """The rules with shorter times; what they compare is as it was, but for ages."""
     rules = re.sub(r"\n +for: \w+", "", rules)
     rules = re.sub(r"\[\d+m\]|(?<=offset )\d+m", lambda found: "[30s]" if found[0][0] == "[" else "30s", rules)
-    return rules.replace("oldest_seconds > 900", "oldest_seconds > 2")
+    return re.sub(r"oldest_seconds > \d+", "oldest_seconds > 5", rules)
 
 
 def written(directory: Path, targets: list[str]) -> None:

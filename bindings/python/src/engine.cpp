@@ -183,6 +183,17 @@ nb::object Engine::discover(nb::handle target, const char* operation, double tim
   return to_object(Value(without_lock([&] { return node_->discover(name, operation, Seconds(timeout)); })));
 }
 
+nb::list Engine::discover_each(const std::vector<std::string>& targets, const char* operation, double timeout) {
+  check();
+  auto answers = without_lock([&] { return node_->discover_each(targets, operation, Seconds(timeout)); });
+  nb::list found;
+  for (std::optional<Map>& answer : answers) {
+    found.append(answer ? to_object(Value(std::move(*answer))) : nb::none());
+    answer.reset();
+  }
+  return found;
+}
+
 nb::object Engine::stats() const { return to_object(node_->node().stats()); }
 
 // --- messages and events ---

@@ -45,6 +45,8 @@ class Engine {
   void withdraw(const std::string& target, const std::string& id);
   double ping(nb::handle target, double timeout);
   nb::object discover(nb::handle target, const char* operation, double timeout);
+  // None for one that does not answer in time.
+  nb::list discover_each(const std::vector<std::string>& targets, const char* operation, double timeout);
   nb::object stats() const;
 
   // Its id, and whether it waits there for the program to take it; likewise the next.

@@ -137,6 +137,7 @@ NB_MODULE(_native, module) {
       .def("withdraw", &Engine::withdraw)
       .def("ping", &Engine::ping)
       .def("discover", &Engine::discover)
+      .def("discover_each", &Engine::discover_each)
       .def("stats", &Engine::stats)
       .def("send", &Engine::send, arg(), arg().none(), arg(), arg(), arg(), arg())
       .def("send_large", &Engine::send_large, arg(), arg(), arg(), arg(), arg(), arg("progress").none(), arg())

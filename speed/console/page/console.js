@@ -165,6 +165,7 @@ const NODE_COLUMNS = [
   figure("Errors", (one) => percent(one.errorShare)),
   figure("Running", (one) => one.workers ? `${number(one.runningRequests)} of ${number(one.workers)}` : "–", "wide"),
   figure("Waiting", (one) => number(one.queuedRequests)),
+  figure("In lanes", (one) => one.inLanes ? number(one.inLanes.messages) : "", "wide"),
   figure("Up", (one) => since(one.startedAt), "wide"),
   column("Language", (one) => one.language, "wide"),
   column("Process", (one) => `${one.pid} on ${one.host}`, "wide"),
@@ -194,6 +195,7 @@ async function node(name) {
       h("p", {}, link(at("try", found.name), "Describe and try"))),
     section("Who may write to it", facts(["Allowed", listed(found.allow)], ["Identities", listed(found.identities)],
       ["Denied", listed(found.deny)], ["Subscribes to", found.subscriptions.length ? found.subscriptions.map((one) => [code(one), " "]) : "nothing"])),
+    found.lanes.length ? section("What waits in its lanes", table("What waits in its lanes", LANE_COLUMNS, found.lanes)) : null,
     counted("Refused by it", found.refusedSenders, "Sender"),
     counted("Refused to it", found.refusedBy, "Receiver"),
     counted("Events", found.counters, "Event"),
@@ -203,6 +205,12 @@ async function node(name) {
       ["Identity", found.identity ? code(found.identity) : "none"])),
   ];
 }
+const LANE_COLUMNS = [
+  column("From", (one) => one.sender),
+  figure("Messages", (one) => number(one.messages)),
+  figure("Oldest", (one) => seconds(one.oldestSeconds)),
+  figure("Size", (one) => bytes(one.bytes), "wide"),
+];
 const LETTER_COLUMNS = [
   figure("Number", (one) => one.number),
   column("From", (one) => one.source ?? "–"),

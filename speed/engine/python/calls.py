@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from speed.core import counters, texts
-from speed.core.calls import PendingCall, PendingCalls, RequestState, call_error, not_begun
+from speed.core.calls import PendingCall, PendingCalls, RequestState, call_error, checked_answer, not_begun
 from speed.core.log import logger
 from speed.core.streams import StreamCredit, StreamWindow, check_needless
 from speed.engine.futures import Answer, CallFuture, Carried, Completion, OneAnswer, Outcome, Waiter
@@ -240,6 +240,21 @@ class Calls:
         self.begin_to_ask(target, type_, body, monotonic() + timeout_seconds, waiter.complete, looking=looking)
         return waiter.result()
 
+    def discover_each(self, targets: Sequence[str], operation: str, timeout: float) -> list[dict[str, Any] | None]:
+        """What many say of themselves, asked at once; None of one that cannot be asked, or does not answer in time."""
+        self._context.check_open()
+        body, deadline = {"op": operation}, monotonic() + timeout
+        looking = spc.is_look(EnvelopeType.DISCOVERY, body)
+        waiters = [Waiter() for _ in targets]
+        for target, waiter in zip(targets, waiters, strict=True):
+            try:
+                self.begin_to_ask(
+                    target, EnvelopeType.DISCOVERY, body, deadline, waiter.complete, urgent=True, looking=looking
+                )
+            except SpeedError as error:
+                waiter.complete(error)
+        return [_answer(waiter, operation, target) for target, waiter in zip(targets, waiters, strict=True)]
+
     def begin_to_ask(
         self,
         target: str,
@@ -392,6 +407,13 @@ def _overdue(call: PendingCall) -> SpeedError:
 
 WRITE_BYTES = 64 << 10
 """What goes in one write at most; a large message goes alone."""
+
+
+def _answer(waiter: Waiter, operation: str, target: str) -> dict[str, Any] | None:
+    try:
+        return checked_answer(operation, waiter.result(), target)
+    except SpeedError:
+        return None
 
 
 class Outbox:

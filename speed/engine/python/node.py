@@ -461,7 +461,7 @@ class PythonEngine:
         self.name, self.root = options.name, parts.context.root
         # What one part does by itself is asked of that part.
         self.call, self.submit, self.tell = parts.calls.call, parts.calls.submit, parts.calls.tell
-        self.open_stream = parts.calls.open_stream
+        self.open_stream, self.discover_each = parts.calls.open_stream, parts.calls.discover_each
         self.send, self.send_all = parts.outbox.send, parts.outbox.send_all
         self.forward, self.publish = parts.outbox.forward, parts.outbox.publish
         self.on_message = parts.delivery.on_message

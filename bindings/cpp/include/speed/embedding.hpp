@@ -73,6 +73,9 @@ class SPEED_EXPORT EmbeddedNode {
   Seconds ping(const std::string& target, Seconds timeout);
   // What a node says of itself: SERVICES, INFO or STATS.
   Map discover(const std::string& target, const char* operation, Seconds timeout);
+  // The same of many nodes, asked at once, in their order; nothing of one that does not answer in time.
+  std::vector<std::optional<Map>> discover_each(const std::vector<std::string>& targets, const char* operation,
+                                                Seconds timeout);
 
   // --- messages ---
   Sent send(const std::string& target, const Value& payload, const SendOptions& options);

@@ -121,6 +121,11 @@ Map EmbeddedNode::discover(const std::string& target, const char* operation, Sec
   return engine::discover(node_.open(), target, operation, timeout);
 }
 
+std::vector<std::optional<Map>> EmbeddedNode::discover_each(const std::vector<std::string>& targets,
+                                                            const char* operation, Seconds timeout) {
+  return engine::discover_each(node_.open(), targets, operation, timeout);
+}
+
 // --- messages ---
 
 Sent EmbeddedNode::send(const std::string& target, const Value& payload, const SendOptions& options) {

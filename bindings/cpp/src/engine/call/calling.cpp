@@ -84,4 +84,27 @@ Map discover(Runtime& node, const std::string& target, const char* operation, Se
                               ask(node, target, wire::EnvelopeType::discovery, {{"op", operation}}, timeout));
 }
 
+std::vector<std::optional<Map>> discover_each(Runtime& node, const std::vector<std::string>& targets,
+                                              const char* operation, Seconds timeout) {
+  const Duration wait = duration_of("timeout", timeout);
+  std::vector<std::optional<Waiter>> waiters(targets.size());
+  for (std::size_t place = 0; place < targets.size(); ++place) {
+    Waiter waiter;
+    try {
+      node.calls.ask(targets[place], wire::EnvelopeType::discovery, {{"op", operation}}, wait, waiter.completion(), true);
+      waiters[place] = std::move(waiter);
+    } catch (const Error&) {  // it is not there any more, or does not let this node ask
+    }
+  }
+  std::vector<std::optional<Map>> answers(targets.size());
+  for (std::size_t place = 0; place < targets.size(); ++place) {
+    if (!waiters[place]) continue;
+    try {
+      answers[place] = wire::checked_answer(operation, waiters[place]->result(node.workers));
+    } catch (const Error&) {  // it is silent, or answers with what is none
+    }
+  }
+  return answers;
+}
+
 }  // namespace speed::engine

@@ -18,4 +18,9 @@ Value ask(Runtime& node, const std::string& target, wire::EnvelopeType type, Map
 // What a node says of itself: SERVICES, INFO or STATS.
 Map discover(Runtime& node, const std::string& target, const char* operation, Seconds timeout);
 
+// The same of many, asked at once: one that hangs holds up none. Nothing of one that does not answer in time, or may not
+// be asked; no room in a lane is waited for.
+std::vector<std::optional<Map>> discover_each(Runtime& node, const std::vector<std::string>& targets,
+                                              const char* operation, Seconds timeout);
+
 }  // namespace speed::engine

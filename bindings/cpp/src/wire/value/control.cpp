@@ -90,18 +90,18 @@ void check_descriptions(const Value* listed) {
 
 }  // namespace
 
-Map checked_answer(std::string_view operation, const Value& answer) {
-  const auto* const map = answer.get_if<Map>();
+Map checked_answer(std::string_view operation, Value answer) {
+  auto* const map = std::get_if<Map>(&answer.storage());
   if (map == nullptr) throw WireError("BAD_PAYLOAD", "an answer to DISCOVERY is no map");
   if (operation == "SERVICES" || operation == "INFO") check_texts(map->find("services"), "services");
   if (operation == "DESCRIBE") check_descriptions(map->find("services"));
-  if (operation != "STATS") return *map;
+  if (operation != "STATS") return std::move(*map);
   for (const char* const part : {"counters", "services"}) {
     const Value* const rows = map->find(part);
     if (rows != nullptr && rows->get_if<Map>() != nullptr) continue;
     throw WireError("BAD_PAYLOAD", std::string("an answer to DISCOVERY lacks the map '") + part + "'");
   }
-  return *map;
+  return std::move(*map);
 }
 
 std::string text_of(const Map& members, std::string_view key) {

@@ -29,7 +29,7 @@ std::vector<std::string> request_ids(const Map& members);
 bool is_look(EnvelopeType type, const Map& question);
 
 // Checks what a node answered to a question of S-12; WireError BAD_PAYLOAD names what is odd.
-Map checked_answer(std::string_view operation, const Value& answer);
+Map checked_answer(std::string_view operation, Value answer);
 
 // The text under `key`, empty when it is absent or no text.
 std::string text_of(const Map& members, std::string_view key);
