@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -238,13 +238,17 @@ def _is_row(row: Any) -> bool:
 WATCHED_SECONDS: Final = 2.0
 IDLE_SECONDS: Final = 15.0
 ANSWER_SECONDS: Final = 2.0
+"""A node that takes longer does not answer."""
 MAX_FLOWS: Final = 30
 """Pairs of nodes that the overview shows."""
-"""A node that takes longer does not answer."""
 FIRST_PAUSE_SECONDS: Final = 0.5
 """Between the first two looks: one alone tells of nothing that happens."""
 MAX_LOADS: Final = 5_000
 """Services that are shown, of all nodes together."""
+
+
+GatewayFigures = tuple[dict[str, int], dict[str, int]]
+"""What the gateway of speedd to clients counted so far, and what is there now."""
 
 
 @dataclass(frozen=True)
@@ -260,6 +264,9 @@ class Look:
     flows: tuple[Flow, ...] = ()
     """Who wrote to whom, most first."""
     findings: tuple[Finding, ...] = ()
+    gateway: GatewayFigures | None = None
+    gateway_rates: Mapping[str, float] = field(default_factory=dict)
+    """Of what it counts, in a second."""
 
 
 class RootCollector:
@@ -269,11 +276,18 @@ class RootCollector:
         node: who asks.
         others: what else is wrong, from what speedd itself knows.
         history: to which each look is added.
+        gateway: what the gateway to clients says of itself; None without one.
     """
 
-    def __init__(self, node: Node, others: Callable[[], list[Finding]], history: History) -> None:
+    def __init__(
+        self,
+        node: Node,
+        others: Callable[[], list[Finding]],
+        history: History,
+        gateway: Callable[[], GatewayFigures | None] = lambda: None,
+    ) -> None:
         self.look = Look()
-        self._node, self._others, self._history = node, others, history
+        self._node, self._others, self._history, self._gateway = node, others, history, gateway
         self._before: tuple[Answers, float] = {}, time.monotonic()
         self._lock = threading.Lock()
         self._watching = 0
@@ -336,7 +350,18 @@ class RootCollector:
         flowing = self._most_flows(before, answers, elapsed) if before else ()
         findings = (*self._others(), *work_troubles(self._node, before, answers))
         entries = tuple(sorted(self._node.nodes(), key=lambda entry: entry.name))
-        self.look = Look(self.look.number + 1, time.time(), entries, answers, found, flowing, _worst_first(findings))
+        gateway = self._gateway()
+        self.look = Look(
+            self.look.number + 1,
+            time.time(),
+            entries,
+            answers,
+            found,
+            flowing,
+            _worst_first(findings),
+            gateway,
+            _rates(self.look.gateway, gateway, elapsed),
+        )
         self._history.add(self.look.at, now - then, found)
         with self._lock:
             listeners = list(self._listeners)
@@ -348,6 +373,13 @@ class RootCollector:
         own = self._node.name
         others = (one for one in flows(before, answers, seconds) if own not in (one.sender, one.receiver))
         return tuple(heapq.nlargest(MAX_FLOWS, others, key=lambda one: (one.messages_per_second, one.refused)))
+
+
+def _rates(before: GatewayFigures | None, now: GatewayFigures | None, seconds: float) -> dict[str, float]:
+    """Of a gateway that was there before; one that was replaced meanwhile counts from 0."""
+    if before is None or now is None:
+        return {}
+    return {name: max(0, count - before[0].get(name, 0)) / seconds for name, count in now[0].items()}
 
 
 def _bounded(found: Iterator[ServiceLoad]) -> Iterator[ServiceLoad]:

@@ -389,7 +389,9 @@ class Console:
         self._door = _door(settings)
         self.port: int = self._door.getsockname()[1]
         hosted = HostedViews(around)
-        self._collector = RootCollector(around.node, lambda: [*around.troubles(), *hosted.findings()], history)
+        self._collector = RootCollector(
+            around.node, lambda: [*around.troubles(), *hosted.findings()], history, around.gateway
+        )
         views = Views(around, self._collector, history, actions=settings.actions)
         self._app = ConsoleApp(settings, views, hosted, ConsoleActions(around), self._collector)
         try:

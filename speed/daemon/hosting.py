@@ -26,7 +26,7 @@ from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter
 from speed.message.declared import EncryptionSettings
 from speed.observe import Finding
-from speed.topics.backend import TopicStore
+from speed.topics.backend import TopicStore, cure_of_unread
 from speed.topics.catalogue import Catalogue
 from speed.topics.host import WORKERS, Access, Grants, Host, everybody
 from speed.topics.subscription import SubscriptionError
@@ -37,8 +37,10 @@ from speed.wire.seal import Keys
 if TYPE_CHECKING:
     from speed import MessageSecurity
     from speed.bridges.running import Bridging
+    from speed.console.collector import GatewayFigures
     from speed.console.server import Console
     from speed.daemon.control import Health
+    from speed.daemon.reload import Gateways
     from speed.gateway.server import Gateway
 
 
@@ -373,7 +375,7 @@ def _unread(topic: str, row: Mapping[str, Any]) -> Trouble:
     what = (
         f"subscription {row['subscription']} of topic {topic}: {row['backlog']} messages wait, and nobody consumes them"
     )
-    return Trouble(what, f"start its consumer, or `speed topic unsubscribe {topic} {row['subscription']}`", True)
+    return Trouble(what, cure_of_unread(topic, row["subscription"]), True)
 
 
 def _files(config: Config, settings: TopicsSettings, root: str, key: str, source: str) -> TopicStore:
@@ -460,6 +462,7 @@ class SpeeddParts:
     recording: Recording | None
     hosting: Hosting | None
     bridging: Bridging
+    gateways: Gateways
     health: Health
 
 
@@ -472,8 +475,12 @@ def opened_console(settings: ConsoleSettings, parts: SpeeddParts) -> Console:
         found = parts.health.troubles()
         return [Finding("speedd", "warning" if one.is_elsewhere else "broken", one.what, one.cure) for one in found]
 
+    def gateway() -> GatewayFigures | None:
+        there = parts.gateways.to_clients
+        return None if there is None else there.figures()
+
     journal = parts.recording.directory if parts.recording is not None else None
-    around = ConsoleSources(parts.node, parts.key, journal, parts.hosting, parts.bridging, troubles)
+    around = ConsoleSources(parts.node, parts.key, journal, parts.hosting, parts.bridging, troubles, gateway)
     return Console(settings, around)
 
 
