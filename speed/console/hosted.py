@@ -102,7 +102,7 @@ class HostedViews:
             row = _record_row(info, record)
             if wanted.has(row):
                 found.append(row)
-        newest = sorted(found, key=lambda row: -row["at"])
+        newest = sorted(found, key=lambda row: (-row["at"], -row["offset"]))
         known = [{"kind": one.kind, "subject": one.subject, "source": one.source} for one in lanes[:MAX_FOUND]]
         why = [str(error) for error in damaged.values()]
         return {"kept": True, "records": newest, "whole": is_whole, "lanes": known, "damaged": why}

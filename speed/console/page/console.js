@@ -56,7 +56,7 @@ function show(...children) {
 
 const round = (value) => value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
 const number = (value) => typeof value === "number" ? value.toLocaleString("en", { maximumFractionDigits: 2 }) : value ?? "–";
-const rate = (value) => !value ? "0" : value < 0.01 ? "< 0.01" : number(Number(value >= 100 ? value.toFixed(0) : value.toFixed(2)));
+const rate = (value) => !value ? "0" : value < 0.01 ? "< 0.01" : value < 100 ? value.toFixed(2) : number(Math.round(value));
 const percent = (share) => !share ? "0 %" : share < 0.001 ? "< 0.1 %" : `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
 function seconds(value) {
   if (value === null || value === undefined) return "–";
@@ -71,15 +71,19 @@ function bytes(value) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let place = 0;
   for (; value >= 1024 && place < units.length - 1; place++) value /= 1024;
-  return place ? `${value.toFixed(1)} ${units[place]}` : `${number(value)} B`;
+  return `${place ? value.toFixed(1) : number(Math.round(value))} ${units[place]}`;
 }
 const since = (at) => age(Math.max(0, Date.now() / 1000 - at));
 const clock = (at) => new Date(at * 1000).toLocaleTimeString("en-GB");
 const moment = (at) => new Date(at * 1000).toLocaleString("sv-SE");
+const day = (at) => moment(at).slice(0, 10);
+const when = (at) => day(at) === day(Date.now() / 1000) ? clock(at) : moment(at);
 
 // --- parts ---
 
-const link = (to, text = to) => h("a", { href: `#/${to}` }, text);
+// A name may break behind its dots, before it breaks elsewhere.
+const dotted = (name) => name.split(/(?<=\.)/).flatMap((part) => [part, h("wbr")]);
+const link = (to, text = to) => h("a", { href: `#/${to}` }, dotted(text));
 const at = (...parts) => parts.map(encodeURIComponent).join("/");
 const code = (text) => h("code", { dir: "ltr" }, text);
 // What stands in backticks is a command.
@@ -209,7 +213,7 @@ const LETTER_COLUMNS = [
   figure("Number", (one) => one.number),
   column("From", (one) => one.source ?? "–"),
   column("Why", (one) => one.damaged ? `damaged: ${one.damaged}` : one.error),
-  column("When", (one) => one.diedAt ? moment(one.diedAt) : "–", "wide"),
+  column("When", (one) => one.diedAt ? when(one.diedAt) : "–", "wide"),
   figure("Size", (one) => bytes(one.bytes), "wide"),
   column("", (one) => may.act && one.state === "letter" ? h("form", { id: `retry-${one.number}`, "data-act": "retry", "data-node": one.node, "data-number": one.number, "aria-label": `Retry ${one.number}` }, h("button", {}, "Retry"), h("output", {})) : one.state === "letter" ? "" : "is tried again"),
 ];
@@ -263,7 +267,7 @@ async function services(name, service) {
 
 async function week(name, service) {
   const found = await ask(`history?${new URLSearchParams({ node: name, service })}`);
-  const days = [...groupBy(found.points, (point) => moment(point.at).slice(0, 10))];
+  const days = [...groupBy(found.points, (point) => day(point.at))];
   const sum = (points, key) => points.reduce((total, point) => total + point[key], 0);
   const worst = (points, key) => Math.max(...points.map((point) => point[key] ?? 0));
   return [
@@ -271,7 +275,7 @@ async function week(name, service) {
     h("h1", {}, `${name} ${service}`),
     section("The last week", !found.kept ? nothing("speedd keeps a week where `history` of [console] names a file.")
       : days.length ? table("The last week", [
-        column("Day", ([, points]) => moment(points[0].at).slice(0, 10)),
+        column("Day", ([, points]) => day(points[0].at)),
         figure("Calls", ([, points]) => number(Math.round(sum(points, "calls")))),
         figure("Errors", ([, points]) => percent(sum(points, "errors") / sum(points, "calls"))),
         figure("Half within, at worst", ([, points]) => seconds(worst(points, "p50")), "wide"),
@@ -287,13 +291,13 @@ async function bridges() {
     h("h1", {}, "Bridges and gateway"),
     section("Bridges", found.bridges.length ? table("Bridges", [
       column("Bridge", (one) => one.bridge),
-      column("State", (one) => one.trouble ? state("broken", one.state) : state("ok", one.state)),
-      column("From", (one) => one.source), column("To", (one) => one.target),
+      column("State", (one) => one.trouble ? state("warning", one.state) : state("ok", one.state)),
+      column("From", (one) => one.source, "wide"), column("To", (one) => one.target, "wide"),
       column("Topics", (one) => one.topics, "wide"),
       figure("Waiting", (one) => number(one.lag)), figure("Carried", (one) => number(one.carried)),
       figure("Dead", (one) => number(one.dead), "wide"), figure("Dropped", (one) => number(one.dropped), "wide"),
     ], found.bridges) : nothing("speedd has no bridges: see [[bridge]] of its configuration."),
-    found.bridges.filter((one) => one.trouble).map((one) => findings([{ state: "broken", check: one.bridge, found: one.trouble, todo: "see to the other end: it is tried again with pauses" }]))),
+    found.bridges.filter((one) => one.trouble).map((one) => findings([{ state: "warning", check: one.bridge, found: one.trouble, todo: "see to the other end: it is tried again with pauses, and nothing is lost meanwhile" }]))),
     section("Gateway", found.gateway ? gateway(found.gateway) : nothing("speedd has no gateway for clients: see [gateway] of its configuration.")),
   ];
 }
@@ -343,7 +347,7 @@ function allTopics(found) {
       column("Topic", (one) => link(at("topics", one.topic), one.topic)),
       figure("Messages", (one) => number(one.end - one.first)), figure("Size", (one) => bytes(one.bytes), "wide"),
       figure("Subscriptions", (one) => number(one.subscriptions.length), "wide"),
-      figure("Waiting", (one) => number(one.subscriptions.reduce((most, sub) => Math.max(most, sub.backlog), 0))),
+      figure("Waiting", (one) => number(one.parent ? letters(one) : one.subscriptions.reduce((most, sub) => Math.max(most, sub.backlog), 0))),
       column("State", (one) => one.damaged.length ? state("broken", "damaged") : one.parent && letters(one) ? state("warning", "dead letters")
         : one.subscriptions.some(unread) ? state("warning", "nobody reads") : state("ok")),
     ], found.topics) : found.hosted ? nothing("No topics yet.") : null,
@@ -359,7 +363,7 @@ function letters(one) {
 function deadLetters(found) {
   const count = letters(found);
   return [
-    h("p", {}, count ? `${number(count)} from ` : "None waits. They come from ", link(at("topics", found.parent), found.parent), "."),
+    h("p", {}, count ? `${number(count)} not published again. ` : "None waits. ", "They come from ", link(at("topics", found.parent), found.parent), "."),
     may.act && found.manage ? h("form", { class: "line", "data-act": "redrive", "data-topic": found.topic, "data-parent": found.parent, "aria-label": "Publish dead letters again" },
       h("button", { disabled: !count }, "Publish again"), h("output", {})) : null,
   ];
@@ -389,7 +393,7 @@ async function topic(found, name, every) {
       field("To", h("input", { name: "to", required: true, value: "earliest", pattern: "earliest|latest|[0-9]{1,18}", title: "earliest, latest or an offset" })),
       h("button", {}, "Move"), h("output", {})) : null),
     section("Newest messages", read ? (read.messages.length ? table("Newest messages", [
-      figure("Offset", (one) => number(one.offset)), column("When", (one) => moment(one.at), "wide"),
+      figure("Offset", (one) => number(one.offset)), column("When", (one) => when(one.at), "wide"),
       column("Publisher", (one) => one.publisher ?? "–"), column("Key", (one) => one.key ?? "–", "wide"),
       column("Payload", (one) => h("code", {}, one.damaged ?? JSON.stringify(one.payload))),
     ], [...read.messages].reverse()) : nothing("None.")) : nothing(`Messages are shown where ${may.name} may consume: grant it \`consume\` in this topic.`)),
@@ -413,7 +417,7 @@ async function journal() {
         found.records.length === 200 ? " Older ones are left out." : ""),
       found.damaged.length ? findings(found.damaged.map((why) => ({ state: "broken", check: "journal", found: why, todo: "see `speed journal verify`" }))) : null,
       found.records.length ? table("Records", [
-        column("When", (one) => moment(one.at)), column("Subject", (one) => one.subject),
+        column("When", (one) => when(one.at)), column("Subject", (one) => one.subject),
         column("From", (one) => one.value?.caller ?? one.source), figure("Offset", (one) => number(one.offset), "wide"),
         column("What", (one) => one.kind === "calls" && one.value?.outcome ? `${one.value.outcome}, ${seconds(one.value.microseconds / 1e6)}` : h("code", {}, JSON.stringify(one.value))),
       ], found.records) : null,
