@@ -38,7 +38,7 @@ MINUTES: Final = 60
 QUARTER_SECONDS: Final = 900
 WEEK_SECONDS: Final = 7 * 86_400
 MAX_SERIES: Final = 1_000
-"""Services whose history is kept; the ones that came first."""
+"""Services whose history is kept; one that was not called for an hour gives its place to another one."""
 MAX_FILE_BYTES: Final = 8 << 20
 """Of each of the two files: the one that is written, and the one before it."""
 MAX_LINE_BYTES: Final = 4_096
@@ -114,6 +114,7 @@ class History:
         with self._lock:
             if quarter != self._quarter:
                 self._end_quarter()
+                self._forget_before(quarter - MINUTES * MINUTE)
                 self._quarter = quarter
             for load in found:
                 calls = load.calls_per_second * seconds
@@ -135,6 +136,9 @@ class History:
             return
         rows = ((key, one.point(self._quarter, QUARTER_SECONDS // MINUTE)) for key, one in self._series.items())
         self._week.write([(node, service, point) for (node, service), point in rows if point.calls])
+
+    def _forget_before(self, start: int) -> None:
+        self._series = {key: one for key, one in self._series.items() if one.calls_since(start)}
 
     def hour(self, now: float, most: int) -> tuple[list[int], dict[tuple[str, str], list[Point]]]:
         """The minutes of the last hour, and what the ``most`` services that were called most did in each."""
@@ -186,7 +190,7 @@ class WeekFile:
 
     def write(self, rows: Iterable[tuple[str, str, Point]]) -> None:
         """What cannot be written is left out; that is logged once."""
-        lines = [json.dumps([node, service, *point]).encode() + b"\n" for node, service, point in rows]
+        lines = [_line(node, service, point) for node, service, point in rows]
         try:
             with self._opened() as file:
                 file.writelines(line for line in lines if len(line) <= MAX_LINE_BYTES)
@@ -205,6 +209,12 @@ class WeekFile:
             for row in _rows(path):
                 if row[:2] == [node, service] and row[2] >= since:
                     yield Point(*row[2:])
+
+
+def _line(node: str, service: str, point: Point) -> bytes:
+    """Short: so a file holds a week of 200 services."""
+    row = [node, service, point.at, round(point.calls), round(point.errors), point.p50, point.p99]
+    return json.dumps(row, separators=(",", ":")).encode() + b"\n"
 
 
 def _rows(path: Path) -> Iterator[list[Any]]:

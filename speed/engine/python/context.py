@@ -339,17 +339,21 @@ class Peers:
         """The own card as entries have it."""
         return base64.b64encode(make_card(self.identity, node_id(name))).decode()
 
-    def bond(self, name: str, entry: Entry | None) -> Bond | None:
-        """What a link to this node is sealed by, None if neither side is to have an identity; IdentityError."""
+    def bond(self, name: str, entry: Entry | None, *, is_answer: bool = False) -> Bond | None:
+        """What a link to this node is sealed by, None if neither side is to have an identity; IdentityError.
+
+        With ``is_answer`` nothing is remembered of who has no grant.
+        """
+        is_met = not is_answer or self._policy.allows(name)
         card = "" if entry is None else entry.identity
         if not card:
             self._bonds.pop(name, None)
-            self.check(name, "")
+            self.check(name, "", is_met)
             return None
         made = self._bonds.get(name)
         if made is None or made[0] != card or made[1].own is not self.identity:
             made = self._bonds[name] = (card, self._bond(name, card))
-        self.check(name, made[1].to.fingerprint)
+        self.check(name, made[1].to.fingerprint, is_met)
         return made[1]
 
     def _bond(self, name: str, card: str) -> Bond:
@@ -365,28 +369,28 @@ class Peers:
         self.identity.agree(card.exchange)
         self.identity.agree(card.renewed)
 
-    def check(self, name: str, fingerprint: str) -> None:
+    def check(self, name: str, fingerprint: str, is_met: bool) -> None:
         """IdentityError unless ``name`` may have this identity, or none."""
-        verdict = self.verdict(name, fingerprint)
+        verdict = self.verdict(name, fingerprint, is_met)
         if verdict != "accepted":
             kind, text = _REFUSALS[verdict]
             raise kind(f"{name!r} {text}{f': {fingerprint}' if fingerprint else ''}; nothing was written to it")
 
-    def verdict(self, name: str, fingerprint: str) -> str:
-        """``accepted``, or why not; who is accepted at first use is remembered (I-7)."""
+    def verdict(self, name: str, fingerprint: str, is_met: bool) -> str:
+        """``accepted``, or why not; who is accepted at first use is remembered, if it ``is_met`` (I-7)."""
         grants = self._policy.fingerprints(name)
         key, now = (name, fingerprint, grants), monotonic()
         found = self._verdicts.get(key)
-        if found is not None and now < found[0]:
-            return found[1]
-        with self._lock:
-            verdict = self._judge(name, fingerprint, grants)
-            if len(self._verdicts) >= _MAX_VERDICTS:
-                self._verdicts.clear()
-            self._verdicts[key] = (now + _BELIEVED_SECONDS, verdict)
-        return verdict
+        if found is None or now >= found[0] or (is_met and found[1] == "first"):
+            with self._lock:
+                found = now + _BELIEVED_SECONDS, self._judge(name, fingerprint, grants, is_met)
+                if len(self._verdicts) >= _MAX_VERDICTS:
+                    self._verdicts.clear()
+                self._verdicts[key] = found
+        return "accepted" if found[1] == "first" else found[1]
 
-    def _judge(self, name: str, fingerprint: str, grants: tuple[str, ...]) -> str:
+    def _judge(self, name: str, fingerprint: str, grants: tuple[str, ...], is_met: bool) -> str:
+        """``first`` where it would be accepted at first use, and is not met."""
         owners, known = self.identity.owners, self._known.of(name)
         stated = statement_of(self._root, name, owners) if owners else None
         evidence = Evidence(grants, known, stated, bool(owners), int(time()))
@@ -394,7 +398,7 @@ class Peers:
         stated = evidence.current
         if stated is not None:  # what it says is remembered: it may be removed, or an older one put back
             learnt = KnownIdentity(stated.fingerprint, stated.issued, stated.kind == REVOKED)
-        elif verdict in ("first", "accepted") and fingerprint and known is None:
+        elif verdict in ("first", "accepted") and fingerprint and known is None and is_met:
             learnt = KnownIdentity(fingerprint)
         else:
             return verdict

@@ -196,9 +196,10 @@ class Dispatch:
         """Whether it comes of the identity that its sender is to have, or is discarded; answers too (I-7)."""
         source = lane.source
         policy = self._context.policy
-        if not policy.allows(source) and not policy.observes(source) and not self._links.known(source):
+        may_write = policy.allows(source) or policy.observes(source)
+        if not may_write and not self._links.known(source):
             return True  # it has no grant, which is told; nothing is remembered of it
-        verdict = peers.verdict(source, lane.fingerprint(received.header.key_id))
+        verdict = peers.verdict(source, lane.fingerprint(received.header.key_id), is_met=may_write)
         if verdict == "accepted":
             return True
         self._context.stats.count(counters.UNAUTHORISED)

@@ -125,10 +125,10 @@ class Links:
     def _is_granted(self, entry: Entry) -> bool:
         return granted(entry, self._context.name, self._context.fingerprint)
 
-    def _bind(self, link: OutgoingLink, entry: Entry | None) -> None:
+    def _bind(self, link: OutgoingLink, entry: Entry | None, *, is_answer: bool = False) -> None:
         """Have what is sent from now on open for that identity alone (I-4); IdentityError."""
         if self._context.peers is not None:
-            bond = self._context.peers.bond(link.target, entry)
+            bond = self._context.peers.bond(link.target, entry, is_answer=is_answer)
             if bond != link.bond:
                 link.bond = bond
                 link.renew()
@@ -137,7 +137,7 @@ class Links:
         """For links that only answer: nobody looks at the entry of their target before."""
         if entry.generation == link.generation:
             with suppress(IdentityError):  # who may not have it is refused elsewhere
-                self._bind(link, entry)
+                self._bind(link, entry, is_answer=True)
 
     def _check_grant(self, entry: Entry) -> None:
         if not self._is_granted(entry):
@@ -186,7 +186,7 @@ class Links:
         """What the entry of the target says that concerns its link."""
         entry = self._context.registry.live(link.target)
         link.features = () if entry is None else entry.features
-        self._bind(link, entry)
+        self._bind(link, entry, is_answer=True)
         link.lives += 1
         link.target_life = 0 if entry is None or not entry.ephemeral else entry.generation
 

@@ -105,15 +105,17 @@ public final class PeerIdentities {
      *
      * @param entry of the node; null where it has none
      * @param before what the link is sealed by so far, null for nothing
+     * @param isAnswer nothing is remembered of who has no grant
      */
-    public Bond bond(String name, Entry entry, Bond before) {
+    public Bond bond(String name, Entry entry, Bond before, boolean isAnswer) {
+        boolean isMet = !isAnswer || policy.allows(name);
         String card = entry == null ? "" : entry.identity();
         if (card.isEmpty()) {
-            check(name, "");
+            check(name, "", isMet);
             return null;
         }
         Bond bond = before != null && before.card().equals(card) && before.own() == own() ? before : bond(name, card);
-        check(name, bond.to().fingerprint());
+        check(name, bond.to().fingerprint(), isMet);
         return bond;
     }
 
@@ -125,10 +127,10 @@ public final class PeerIdentities {
         }
     }
 
-    private void check(String name, String shown) {
+    private void check(String name, String shown, boolean isMet) {
         String of = "'" + name + "' ";
         String end = (shown.isEmpty() ? "" : ": " + shown) + "; nothing was written to it";
-        switch (verdict(name, shown)) {
+        switch (verdict(name, shown, isMet)) {
             case CHANGED ->
                 throw new IdentityChangedException(of + "has another identity than the one that is known" + end);
             case REVOKED -> throw new IdentityRevokedException(of + "has an identity that was revoked" + end);
@@ -143,18 +145,22 @@ public final class PeerIdentities {
         }
     }
 
-    /** ACCEPTED, or why not; who is accepted at first use is remembered. The fingerprint is empty for no identity. */
-    public Verdict verdict(String name, String shown) {
+    /**
+     * ACCEPTED, or why not. The fingerprint is empty for no identity.
+     *
+     * @param isMet who is accepted at first use is remembered
+     */
+    public Verdict verdict(String name, String shown, boolean isMet) {
         Asked asked = new Asked(name, shown, policy.fingerprints(name));
         Judged judged = verdicts.get(asked);
-        if (judged != null && System.nanoTime() - judged.until < 0) {
-            return judged.verdict;
-        }
-        return judge(asked);
+        boolean isBelieved = judged != null && System.nanoTime() - judged.until < 0;
+        boolean isKnown = isBelieved && !(isMet && judged.verdict == Verdict.FIRST);
+        Verdict verdict = isKnown ? judged.verdict : judge(asked, isMet);
+        return verdict == Verdict.FIRST ? Verdict.ACCEPTED : verdict;
     }
 
-    private synchronized Verdict judge(Asked asked) {
-        Verdict verdict = judgeNow(asked);
+    private synchronized Verdict judge(Asked asked, boolean isMet) {
+        Verdict verdict = judgeNow(asked, isMet);
         if (verdicts.size() >= MOST_VERDICTS) {
             verdicts.clear(); // names come from others: they must not fill our memory
         }
@@ -162,14 +168,18 @@ public final class PeerIdentities {
         return verdict;
     }
 
+    /** FIRST where it would be accepted at first use, and is not met. */
     @GuardedBy("this")
-    private Verdict judgeNow(Asked asked) {
+    private Verdict judgeNow(Asked asked, boolean isMet) {
         List<String> owners = own().owners();
         KnownIdentity before = known.of(asked.name);
         Statement stated = owners.isEmpty() ? null : KnownIdentities.statement(root, asked.name, owners);
         Evidence evidence =
                 new Evidence(asked.grants, before, stated, !owners.isEmpty(), System.currentTimeMillis() / 1000);
         Verdict verdict = evidence.judge(asked.fingerprint);
+        if (verdict == Verdict.FIRST && !isMet) {
+            return verdict;
+        }
         KnownIdentity learnt = evidence.learnt(asked.fingerprint, verdict);
         boolean isKept = learnt == null || isRemembered(asked.name, learnt);
         if (verdict != Verdict.FIRST) {

@@ -105,10 +105,11 @@ final class Dispatch {
     /** Whether it comes of the identity that its sender is to have, or is discarded; answers too. */
     private boolean isKnown(Lane lane, Received received) {
         String source = lane.source();
-        if (!context.policy.allows(source) && !context.policy.observes(source) && !links.knows(source)) {
+        boolean mayWrite = context.policy.allows(source) || context.policy.observes(source);
+        if (!mayWrite && !links.knows(source)) {
             return true; // it has no grant, which it is told; nothing is remembered of it
         }
-        Verdict verdict = context.peers.verdict(source, received.identity());
+        Verdict verdict = context.peers.verdict(source, received.identity(), mayWrite);
         if (verdict == Verdict.ACCEPTED) {
             return true;
         }
