@@ -338,6 +338,23 @@ def test_a_node_that_is_killed_while_it_is_seen_does_not_answer_and_is_not_there
     page.shows(TITLE, "Overview")
 
 
+def test_a_tab_beyond_the_bound_says_so_and_shows_what_is_new_nevertheless(served: Served, browser: Browser) -> None:
+    visitor, streams = served.visitor(), []
+    try:
+        while (answer := visitor.ask("/api/events")).status == 200:
+            streams.append(answer)
+        with closing(served.page(browser)) as page:
+            page.shows("document.querySelector('#pulse').textContent", "too many pages look at this root: close some")
+            with closing(served.node("unannounced", allow=["speedd"])):
+                page.shows(f"{NODES}.includes('unannounced')", True)
+            for one in streams:
+                one.close()
+            page.shows("document.querySelector('#pulse').textContent", "Live")
+    finally:
+        for one in streams:
+            one.close()
+
+
 def test_an_address_that_was_used_says_so(served: Served, browser: Browser) -> None:
     address = served.address()
     with closing(browser.page(address)) as first:
