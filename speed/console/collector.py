@@ -353,13 +353,13 @@ class RootCollector:
             return WATCHED_SECONDS if self._watching else IDLE_SECONDS
 
     def _look(self) -> None:
-        answers, now = ask_all(self._node, ANSWER_SECONDS), time.monotonic()
+        entries = tuple(sorted(self._node.nodes(), key=lambda entry: entry.name))
+        answers, now = ask_all(self._node, ANSWER_SECONDS, entries), time.monotonic()
         (before, then), self._before = self._before, (answers, now)
         elapsed = max(now - then, 1e-3)
         found = tuple(_bounded(loads(before, answers, elapsed))) if before else ()
         flowing = self._most_flows(before, answers, elapsed) if before else ()
         findings = (*self._others(), *work_troubles(self._node, before, answers))
-        entries = tuple(sorted(self._node.nodes(), key=lambda entry: entry.name))
         gateway = self._gateway()
         self.look = Look(
             self.look.number + 1,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from speed import Node
 from speed.core.access import may_look
 from speed.core.scheduler import TIME_BOUNDS_SECONDS, TIMES, time_quantile
 from speed.errors import SpeedError
 from speed.wire.text import harmless
+
+if TYPE_CHECKING:
+    from speed.wire.entry import Entry
 
 MAX_AT_ONCE = 16
 MAX_NAMES = 500
@@ -19,9 +22,13 @@ Answers = dict[str, dict[str, Any] | None]
 """What nodes answered, by name; None of one that did not."""
 
 
-def ask_all(node: Node, timeout: float) -> Answers:
-    """The counters of all nodes that ``node`` may look at; asked side by side, so that one that hangs holds up none."""
-    names = sorted(entry.name for entry in node.nodes() if entry.name != node.name and may_look(entry, node.name))
+def ask_all(node: Node, timeout: float, entries: Iterable[Entry] | None = None) -> Answers:
+    """The counters of all nodes that ``node`` may look at; asked side by side, so that one that hangs holds up none.
+
+    ``entries`` are those of all nodes, where they are known.
+    """
+    known = node.nodes() if entries is None else entries
+    names = sorted(entry.name for entry in known if entry.name != node.name and may_look(entry, node.name))
 
     def ask(name: str) -> dict[str, Any] | None:
         try:
@@ -136,5 +143,10 @@ def loads(before: Answers, now: Answers, seconds: float) -> Iterator[ServiceLoad
             )
 
 
+_NOTHING = (0,) * TIMES
+
+
 def _counted_since(past: Sequence[int] | None, now: Sequence[int] | None) -> Sequence[int]:
+    if past == now:  # most services of a large root are called by nobody now
+        return _NOTHING
     return [max(0, two - one) for one, two in zip(past or [0] * TIMES, now or (), strict=False)]
