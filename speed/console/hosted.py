@@ -209,13 +209,13 @@ class ConsoleActions:
         to = body.get("to")
         if not (to in ("earliest", "latest") or type(to) is int):
             raise InvalidArgumentsError("to is earliest, latest, or an offset")
-        return self._asked("seek", topic=_text(body, "topic"), subscription=_text(body, "subscription"), to=to)
+        return self._host_says("seek", topic=_text(body, "topic"), subscription=_text(body, "subscription"), to=to)
 
     def redrive(self, body: Arguments) -> Any:
         """Publish dead letters anew where they came from; speedd's node needs the right to manage both topics."""
-        return self._asked("redrive", topic=_text(body, "topic"))
+        return self._host_says("redrive", topic=_text(body, "topic"))
 
-    def _asked(self, service: str, **arguments: Any) -> Any:
+    def _host_says(self, service: str, **arguments: Any) -> Any:
         """What the host of the topics answers to speedd's node."""
         if self._around.hosting is None:
             raise NotFoundError("speedd hosts no topics")

@@ -542,7 +542,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         node.allow(*config.node.allow)
         node.ready()
         if config.console is not None:
-            parts = SpeeddParts(node, key_path(config), recording, hosting, bridging, gateways, health)
+            parts = SpeeddParts(node, key_path(config), recording, hosting, bridging, health, gateways.figures)
             console = opened_console(config.console, parts)
             log.info("console", address=config.console.address, port=console.port, tls=bool(config.console.certificate))
         opened = (recording, hosting, gateways, bridging, metrics, console)

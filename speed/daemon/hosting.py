@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from speed.console.collector import GatewayFigures
     from speed.console.server import Console
     from speed.daemon.control import Health
-    from speed.daemon.reload import Gateways
     from speed.gateway.server import Gateway
 
 
@@ -462,8 +461,9 @@ class SpeeddParts:
     recording: Recording | None
     hosting: Hosting | None
     bridging: Bridging
-    gateways: Gateways
     health: Health
+    gateway: Callable[[], GatewayFigures | None]
+    """What the gateway to clients says of itself."""
 
 
 def opened_console(settings: ConsoleSettings, parts: SpeeddParts) -> Console:
@@ -475,12 +475,8 @@ def opened_console(settings: ConsoleSettings, parts: SpeeddParts) -> Console:
         found = parts.health.troubles()
         return [Finding("speedd", "warning" if one.is_elsewhere else "broken", one.what, one.cure) for one in found]
 
-    def gateway() -> GatewayFigures | None:
-        there = parts.gateways.to_clients
-        return None if there is None else there.figures()
-
     journal = parts.recording.directory if parts.recording is not None else None
-    around = ConsoleSources(parts.node, parts.key, journal, parts.hosting, parts.bridging, troubles, gateway)
+    around = ConsoleSources(parts.node, parts.key, journal, parts.hosting, parts.bridging, troubles, parts.gateway)
     return Console(settings, around)
 
 
