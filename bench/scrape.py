@@ -1,12 +1,13 @@
 """What looking at many nodes costs: a scrape of ``[metrics]`` of speedd, its console with an open page, ``speed top``.
 
-    .venv/bin/python -m bench.scrape [--nodes 200] [--rounds N] [--watch SECONDS] [--json]
+    .venv/bin/python -m bench.scrape [--nodes 200] [--calls A_SECOND] [--rounds N] [--watch SECONDS] [--json]
 
 The nodes run in four processes; each has two services that were called. A round waits until what was rendered is no
 longer good, so that each scrape asks all nodes. What is judged is the median; the target is 300 ms. Then nobody
 scrapes for ``--watch`` seconds: one page of the console is open, for which all nodes are asked every two seconds;
-afterwards ``speed top`` asks them without it. The processor's share is judged: 5 % of a core for speedd, 2 % for the
-command. Exit status: 0 all met, 1 not.
+afterwards ``speed top`` asks them without it. Meanwhile one node more calls another one as often as ``--calls`` says,
+both on the native engine. The processor's share is judged: 5 % of a core for speedd, 2 % for the command. Exit status:
+0 all met, 1 not.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -66,6 +67,54 @@ sys.stdin.read()
 for node in nodes:
     node.close()
 """
+LOAD = """
+import sys, threading, time, speed
+root, key, side, rate = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+with speed.Node(f"load.{side}", root=root, key=key, engine="native", allow=["load.caller", "speedd"]) as node:
+    if side == "called":
+        node.register("echo", lambda number: number)
+    else:
+        node.wait_for("load.called", timeout=60)
+    print("up", flush=True)
+    if side == "called":
+        sys.stdin.read()
+        sys.exit()
+    over = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+    room, done, began, asked = threading.Semaphore(2000), 0, time.monotonic(), 0
+    while not over.wait(0.01):
+        while asked < (time.monotonic() - began) * rate and not over.is_set():
+            room.acquire()
+            node.submit("load.called", "echo", {"number": asked}).add_done_callback(lambda _: room.release())
+            asked += 1
+        if asked < (time.monotonic() - began - 1) * rate:
+            began, asked, done = time.monotonic(), 0, done + asked  # it cannot: no more is owed
+    print(done + asked, flush=True)
+"""
+
+
+@contextmanager
+def load(root: Path, key: Path, rate: int) -> Iterator[dict[str, float]]:
+    """Calls between two processes; when it ends, how many a second there were."""
+    told: dict[str, float] = {}
+    with ExitStack() as ends:
+        sides = []
+        for side in ("called", "caller"):
+            words = [sys.executable, "-c", LOAD, str(root), str(key), side, str(rate)]
+            sides.append(ends.enter_context(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)))
+            assert sides[-1].stdout is not None
+            if sides[-1].stdout.readline() != b"up\n":
+                raise SystemExit("scrape: the load did not start")
+        began = time.monotonic()
+        try:
+            yield told
+        finally:
+            for one in reversed(sides):
+                assert one.stdin is not None
+                one.stdin.close()
+                one.wait(READY_SECONDS)
+            assert sides[1].stdout is not None
+            told["calls_per_second"] = int(sides[1].stdout.read() or 0) / (time.monotonic() - began)
 
 
 @contextmanager
@@ -140,7 +189,7 @@ def measured(address: str, wanted: int, rounds: int) -> dict[str, float]:
 
 @contextmanager
 def page(root: Path) -> Iterator[None]:
-    """A page of the console that is told of each look."""
+    """A page of the console that is told of each look, and then asks for the overview."""
     entered = urlsplit(ask(str(root), {"do": "console"})["address"])
     assert entered.hostname is not None
     visit = http.client.HTTPConnection(entered.hostname, entered.port, timeout=READY_SECONDS)
@@ -148,11 +197,18 @@ def page(root: Path) -> Iterator[None]:
     answer = visit.getresponse()
     cookie = (answer.getheader("Set-Cookie") or "").partition(";")[0]
     key = answer.read().decode().partition('data-key="')[2].partition('"')[0]
-    visit.request("GET", "/api/events", headers={"Cookie": cookie, "X-Speed-Key": key})
+    secret = {"Cookie": cookie, "X-Speed-Key": key}
+    visit.request("GET", "/api/events", headers=secret)
     stream = visit.getresponse()
     if stream.status != 200:
         raise SystemExit(f"scrape: the console answered {stream.status}")
-    reading = threading.Thread(target=drained, args=(stream,), name="page", daemon=True)
+    asking = http.client.HTTPConnection(entered.hostname, entered.port, timeout=READY_SECONDS)
+
+    def ask_overview() -> None:
+        asking.request("GET", "/api/overview", headers=secret)
+        asking.getresponse().read()
+
+    reading = threading.Thread(target=followed, args=(stream, ask_overview), name="page", daemon=True)
     reading.start()
     try:
         yield
@@ -161,11 +217,12 @@ def page(root: Path) -> Iterator[None]:
         reading.join(READY_SECONDS)
 
 
-def drained(stream: http.client.HTTPResponse) -> None:
+def followed(stream: http.client.HTTPResponse, show: Callable[[], None]) -> None:
     """Until its connection ends."""
     with suppress(http.client.HTTPException, OSError):
-        while stream.read1(1 << 16):
-            pass
+        while said := stream.read1(1 << 16):
+            if b"event: look" in said:
+                show()
 
 
 def used(process: psutil.Process) -> float:
@@ -195,6 +252,7 @@ def watched(root: Path, key: Path, daemon: psutil.Process, seconds: float) -> di
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.scrape", description="What looking at many nodes costs.")
     parser.add_argument("--nodes", type=int, default=200)
+    parser.add_argument("--calls", type=int, default=0, help="so many a second beside them (default: none)")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--watch", type=float, default=30.0)
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -209,7 +267,9 @@ def main() -> int:
         for first, end in pairwise(bounds):
             ends.enter_context(nodes(work / "root", key, first, end))
         row = measured(address, chosen.nodes, chosen.rounds)
+        told = ends.enter_context(load(work / "root", key, chosen.calls)) if chosen.calls else {}
         row |= watched(work / "root", key, daemon, chosen.watch)
+    row |= told
     if chosen.json:
         print(json.dumps(row))
     else:
@@ -219,6 +279,8 @@ def main() -> int:
         )
         share, grown = row["console_share"], row["console_grown_bytes"]
         print(f"console: {share:.1%} of a core, {grown:,} bytes more; speed top: {row['top_share']:.1%}")
+        if told:
+            print(f"beside {told['calls_per_second']:,.0f} calls a second")
     is_met = row["scrape_ms"] <= TARGET_SECONDS * 1e3 and row["console_share"] <= CONSOLE_SHARE
     return int(not is_met or row["top_share"] > TOP_SHARE)
 

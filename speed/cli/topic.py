@@ -299,6 +299,22 @@ def purge_command(settings: Settings, topic: str, dry_run: bool, host: str) -> N
     print_value({"messages": count, "dryRun": dry_run} if settings.as_json else text, settings.as_json)
 
 
+@topic_command.command("redrive")
+@click.argument("topic")
+@click.option("-n", "--count", type=click.IntRange(1), help="How many at most; by default all that are there.")
+@host_option
+@node_options
+def redrive_command(settings: Settings, topic: str, count: int | None, host: str) -> None:
+    """Publish the dead letters in TOPIC anew where they came from, the oldest first.
+
+    Each subscription there gets them, not only the one that could not handle them.
+    """
+    with _topic(settings, topic, host) as found:
+        done = found.redrive(count)
+    text = f"{done} dead letter{'' if done == 1 else 's'} published again."
+    print_value({"messages": done} if settings.as_json else text, settings.as_json)
+
+
 @topic_command.command("forget-producer")
 @click.argument("topic")
 @click.argument("producer")

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +39,7 @@ MINUTES: Final = 60
 QUARTER_SECONDS: Final = 900
 WEEK_SECONDS: Final = 7 * 86_400
 MAX_SERIES: Final = 1_000
-"""Services whose history is kept; the ones that came first."""
+"""Services whose history is kept; one that was not called for an hour gives its place to another one."""
 MAX_FILE_BYTES: Final = 8 << 20
 """Of each of the two files: the one that is written, and the one before it."""
 MAX_LINE_BYTES: Final = 4_096
@@ -115,6 +115,7 @@ class History:
         with self._lock:
             if quarter != self._quarter:
                 self._end_quarter()
+                self._forget_before(quarter - MINUTES * MINUTE)
                 self._quarter = quarter
             for load in found:
                 calls = load.calls_per_second * seconds
@@ -136,6 +137,9 @@ class History:
             return
         rows = ((key, one.point(self._quarter, QUARTER_SECONDS // MINUTE)) for key, one in self._series.items())
         self._week.write([(node, service, point) for (node, service), point in rows if point.calls])
+
+    def _forget_before(self, start: int) -> None:
+        self._series = {key: one for key, one in self._series.items() if one.calls_since(start)}
 
     def hour(self, now: float, most: int) -> tuple[list[int], dict[tuple[str, str], list[Point]]]:
         """The minutes of the last hour, and what the ``most`` services that were called most did in each."""
@@ -187,7 +191,7 @@ class WeekFile:
 
     def write(self, rows: Iterable[tuple[str, str, Point]]) -> None:
         """What cannot be written is left out; that is logged once."""
-        lines = [json.dumps([node, service, *point]).encode() + b"\n" for node, service, point in rows]
+        lines = [_line(node, service, point) for node, service, point in rows]
         try:
             with self._opened() as file:
                 file.writelines(line for line in lines if len(line) <= MAX_LINE_BYTES)
@@ -206,6 +210,12 @@ class WeekFile:
             for row in _rows(path):
                 if row[:2] == [node, service] and row[2] >= since:
                     yield Point(*row[2:])
+
+
+def _line(node: str, service: str, point: Point) -> bytes:
+    """Short: so a file holds a week of 200 services."""
+    row = [node, service, point.at, round(point.calls), round(point.errors), point.p50, point.p99]
+    return json.dumps(row, separators=(",", ":")).encode() + b"\n"
 
 
 def _rows(path: Path) -> Iterator[list[Any]]:
@@ -239,13 +249,17 @@ def _is_row(row: Any) -> bool:
 WATCHED_SECONDS: Final = 2.0
 IDLE_SECONDS: Final = 15.0
 ANSWER_SECONDS: Final = 2.0
+"""A node that takes longer does not answer."""
 MAX_FLOWS: Final = 30
 """Pairs of nodes that the overview shows."""
-"""A node that takes longer does not answer."""
 FIRST_PAUSE_SECONDS: Final = 0.5
 """Between the first two looks: one alone tells of nothing that happens."""
 MAX_LOADS: Final = 5_000
 """Services that are shown, of all nodes together."""
+
+
+GatewayFigures = tuple[dict[str, int], dict[str, int]]
+"""What the gateway of speedd to clients counted so far, and what is there now."""
 
 
 @dataclass(frozen=True)
@@ -263,6 +277,9 @@ class Look:
     waiting: LaneBacklogs = field(default_factory=dict)
     """What waits in lanes."""
     findings: tuple[Finding, ...] = ()
+    gateway: GatewayFigures | None = None
+    gateway_rates: Mapping[str, float] = field(default_factory=dict)
+    """Of what it counts, in a second."""
 
 
 class RootCollector:
@@ -273,11 +290,19 @@ class RootCollector:
         lanes: what waits there.
         others: what else is wrong, from what speedd itself knows.
         history: to which each look is added.
+        gateway: what the gateway to clients says of itself; None without one.
     """
 
-    def __init__(self, node: Node, lanes: LaneWatch, others: Callable[[], list[Finding]], history: History) -> None:
+    def __init__(
+        self,
+        node: Node,
+        lanes: LaneWatch,
+        others: Callable[[], list[Finding]],
+        history: History,
+        gateway: Callable[[], GatewayFigures | None] = lambda: None,
+    ) -> None:
         self.look = Look()
-        self._node, self._lanes, self._others, self._history = node, lanes, others, history
+        self._node, self._lanes, self._others, self._history, self._gateway = node, lanes, others, history, gateway
         self._before: tuple[Answers, float] = {}, time.monotonic()
         self._lock = threading.Lock()
         self._watching = 0
@@ -333,16 +358,27 @@ class RootCollector:
             return WATCHED_SECONDS if self._watching else IDLE_SECONDS
 
     def _look(self) -> None:
-        answers, now = ask_all(self._node, ANSWER_SECONDS), time.monotonic()
+        entries = tuple(sorted(self._node.nodes(), key=lambda entry: entry.name))
+        answers, now = ask_all(self._node, ANSWER_SECONDS, entries), time.monotonic()
         (before, then), self._before = self._before, (answers, now)
         elapsed = max(now - then, 1e-3)
         found = tuple(_bounded(loads(before, answers, elapsed))) if before else ()
         flowing = self._most_flows(before, answers, elapsed) if before else ()
         waiting = self._lanes.look()
         findings = (*self._others(), *work_troubles(self._node, before, answers), *lane_troubles(waiting))
-        entries = tuple(sorted(self._node.nodes(), key=lambda entry: entry.name))
-        number, at = self.look.number + 1, time.time()
-        self.look = Look(number, at, entries, answers, found, flowing, waiting, _worst_first(findings))
+        gateway = self._gateway()
+        self.look = Look(
+            self.look.number + 1,
+            time.time(),
+            entries,
+            answers,
+            found,
+            flowing,
+            waiting,
+            _worst_first(findings),
+            gateway,
+            _rates(self.look.gateway, gateway, elapsed),
+        )
         self._history.add(self.look.at, now - then, found)
         with self._lock:
             listeners = list(self._listeners)
@@ -354,6 +390,13 @@ class RootCollector:
         own = self._node.name
         others = (one for one in flows(before, answers, seconds) if own not in (one.sender, one.receiver))
         return tuple(heapq.nlargest(MAX_FLOWS, others, key=lambda one: (one.messages_per_second, one.refused)))
+
+
+def _rates(before: GatewayFigures | None, now: GatewayFigures | None, seconds: float) -> dict[str, float]:
+    """Of a gateway that was there before; one that was replaced meanwhile counts from 0."""
+    if before is None or now is None:
+        return {}
+    return {name: max(0, count - before[0].get(name, 0)) / seconds for name, count in now[0].items()}
 
 
 def _bounded(found: Iterator[ServiceLoad]) -> Iterator[ServiceLoad]:

@@ -18,6 +18,7 @@ from speed.journal.files import read_call
 from speed.message.errors import MessageError
 from speed.node.consumer import read_message
 from speed.observe import Finding
+from speed.topics.backend import cure_of_unread
 from speed.wire.names import check_node_name, check_service_name, matches
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class HostedViews:
             row = _record_row(info, record)
             if wanted.has(row):
                 found.append(row)
-        newest = sorted(found, key=lambda row: -row["at"])
+        newest = sorted(found, key=lambda row: (-row["at"], -row["offset"]))
         known = [{"kind": one.kind, "subject": one.subject, "source": one.source} for one in lanes[:MAX_FOUND]]
         why = [str(error) for error in damaged.values()]
         return {"kept": True, "records": newest, "whole": is_whole, "lanes": known, "damaged": why}
@@ -111,7 +112,7 @@ def _unread(row: Mapping[str, Any]) -> Iterator[Finding]:
     for one in row["subscriptions"]:
         if one["backlog"] and not one["consumers"]:
             found = f"{one['backlog']} messages wait, and nobody consumes them"
-            todo = f"start its consumer, or `speed topic unsubscribe {row['topic']} {one['subscription']}`"
+            todo = cure_of_unread(row["topic"], one["subscription"])
             yield Finding(f"subscription {row['topic']} {one['subscription']}", "warning", found, todo)
 
 
@@ -191,7 +192,7 @@ class ConsoleActions:
 
     def all(self) -> dict[str, Callable[[Arguments], Any]]:
         """Each by its name in an address."""
-        return {"call": self.call, "seek": self.seek, "retry": self.retry}
+        return {"call": self.call, "seek": self.seek, "redrive": self.redrive, "retry": self.retry}
 
     def call(self, body: Arguments) -> dict[str, Any]:
         """Call a service as speedd's own node."""
@@ -205,13 +206,20 @@ class ConsoleActions:
 
     def seek(self, body: Arguments) -> Any:
         """Have a subscription begin anew at a place; speedd's node needs the right to manage the topic."""
-        if self._around.hosting is None:
-            raise NotFoundError("speedd hosts no topics")
         to = body.get("to")
         if not (to in ("earliest", "latest") or type(to) is int):
             raise InvalidArgumentsError("to is earliest, latest, or an offset")
-        host, topic = self._around.hosting.host, _text(body, "topic")
-        return host.ask(self._around.node.name, "seek", topic=topic, subscription=_text(body, "subscription"), to=to)
+        return self._host_says("seek", topic=_text(body, "topic"), subscription=_text(body, "subscription"), to=to)
+
+    def redrive(self, body: Arguments) -> Any:
+        """Publish dead letters anew where they came from; speedd's node needs the right to manage both topics."""
+        return self._host_says("redrive", topic=_text(body, "topic"))
+
+    def _host_says(self, service: str, **arguments: Any) -> Any:
+        """What the host of the topics answers to speedd's node."""
+        if self._around.hosting is None:
+            raise NotFoundError("speedd hosts no topics")
+        return self._around.hosting.host.ask(self._around.node.name, service, **arguments)
 
     def retry(self, body: Arguments) -> dict[str, Any]:
         """Have a node handle one dead letter once more."""

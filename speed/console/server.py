@@ -391,8 +391,13 @@ class Console:
         self._door = _door(settings)
         self.port: int = self._door.getsockname()[1]
         hosted = HostedViews(around)
-        lanes = LaneWatch(around.node.root, KeySource(around.key).keyring, around.node.name)
-        self._collector = RootCollector(around.node, lanes, lambda: [*around.troubles(), *hosted.findings()], history)
+        self._collector = RootCollector(
+            around.node,
+            LaneWatch(around.node.root, KeySource(around.key).keyring, around.node.name),
+            lambda: [*around.troubles(), *hosted.findings()],
+            history,
+            around.gateway,
+        )
         views = Views(around, self._collector, history, actions=settings.actions)
         self._app = ConsoleApp(settings, views, hosted, ConsoleActions(around), self._collector)
         try:

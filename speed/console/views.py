@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from speed import __version__
-from speed.console.collector import History, Look, RootCollector, figures_of
+from speed.console.collector import GatewayFigures, History, Look, RootCollector, figures_of
 from speed.core.access import granted
 from speed.errors import SpeedError
 from speed.fs.dead_letters import DeadLetters
@@ -59,6 +59,8 @@ class ConsoleSources:
     bridging: Bridging | None = None
     troubles: Callable[[], list[Finding]] = field(default=list)
     """What speedd knows to be wrong with itself."""
+    gateway: Callable[[], GatewayFigures | None] = lambda: None
+    """What the gateway to clients says of itself."""
 
 
 class Views:
@@ -194,12 +196,16 @@ class Views:
         points = self._history.week(node, service, time.time())
         return {"kept": self._history.keeps_week, "points": [point._asdict() for point in points]}
 
-    # --- bridges, and the root as a whole ---
+    # --- bridges, the gateway, and the root as a whole ---
 
     def bridges(self) -> dict[str, Any]:
-        """Each bridge with its ends, counters and trouble."""
-        bridging = self._around.bridging
-        return {"bridges": [] if bridging is None else bridging.rows()}
+        """Each bridge with its ends, counters and trouble; and what the gateway to clients does."""
+        bridging, look = self._around.bridging, self._collector.look
+        gateway = None
+        if look.gateway is not None:
+            counted, now = look.gateway
+            gateway = {"counted": counted, "now": now, "perSecond": look.gateway_rates}
+        return {"bridges": [] if bridging is None else bridging.rows(), "gateway": gateway}
 
     def doctor(self) -> dict[str, Any]:
         """What an examination of the root finds; one at a time, and it holds for some seconds."""

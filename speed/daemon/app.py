@@ -550,7 +550,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         with _signal_pipe() as signals:  # whoever sees the node may end it
             node.ready()
             if config.console is not None:
-                parts = SpeeddParts(node, key_path(config), recording, hosting, bridging, health)
+                parts = SpeeddParts(node, key_path(config), recording, hosting, bridging, health, gateways.figures)
                 console = opened_console(config.console, parts)
                 listens = {"address": config.console.address, "port": console.port}
                 log.info("console", **listens, tls=bool(config.console.certificate))

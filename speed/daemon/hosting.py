@@ -26,7 +26,7 @@ from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter
 from speed.message.declared import EncryptionSettings
 from speed.observe import Finding
-from speed.topics.backend import TopicStore
+from speed.topics.backend import TopicStore, cure_of_unread
 from speed.topics.catalogue import Catalogue
 from speed.topics.host import WORKERS, Access, Grants, Host, everybody
 from speed.topics.subscription import SubscriptionError
@@ -37,6 +37,7 @@ from speed.wire.seal import Keys
 if TYPE_CHECKING:
     from speed import MessageSecurity
     from speed.bridges.running import Bridging
+    from speed.console.collector import GatewayFigures
     from speed.console.server import Console
     from speed.daemon.control import Health
     from speed.gateway.server import Gateway
@@ -373,7 +374,7 @@ def _unread(topic: str, row: Mapping[str, Any]) -> Trouble:
     what = (
         f"subscription {row['subscription']} of topic {topic}: {row['backlog']} messages wait, and nobody consumes them"
     )
-    return Trouble(what, f"start its consumer, or `speed topic unsubscribe {topic} {row['subscription']}`", True)
+    return Trouble(what, cure_of_unread(topic, row["subscription"]), True)
 
 
 def _files(config: Config, settings: TopicsSettings, root: str, key: str, source: str) -> TopicStore:
@@ -461,6 +462,8 @@ class SpeeddParts:
     hosting: Hosting | None
     bridging: Bridging
     health: Health
+    gateway: Callable[[], GatewayFigures | None]
+    """What the gateway to clients says of itself."""
 
 
 def opened_console(settings: ConsoleSettings, parts: SpeeddParts) -> Console:
@@ -473,7 +476,7 @@ def opened_console(settings: ConsoleSettings, parts: SpeeddParts) -> Console:
         return [Finding("speedd", "warning" if one.is_elsewhere else "broken", one.what, one.cure) for one in found]
 
     journal = parts.recording.directory if parts.recording is not None else None
-    around = ConsoleSources(parts.node, parts.key, journal, parts.hosting, parts.bridging, troubles)
+    around = ConsoleSources(parts.node, parts.key, journal, parts.hosting, parts.bridging, troubles, parts.gateway)
     return Console(settings, around)
 
 

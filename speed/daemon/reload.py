@@ -99,6 +99,11 @@ class Gateways:
         """Have ``/metrics`` of the gateway to clients answer with these lines too."""
         self._metrics = metrics
 
+    def figures(self) -> tuple[dict[str, int], dict[str, int]] | None:
+        """What the one to clients counted, and what is there now; None without one. For any thread."""
+        there = self.to_clients
+        return None if there is None else there.figures()
+
     def _lines(self) -> list[str]:
         return self._metrics()
 

@@ -23,6 +23,7 @@ from speed.node.consumer import (
     read_message,
 )
 from speed.wire import lazily
+from speed.wire.limits import MAX_TOPIC_BATCH
 from speed.wire.topic import TopicOffset, batches, offsets_of, outgoing, outgoing_all, traced
 from speed.wire.value import pack
 
@@ -228,6 +229,22 @@ class Topic:
     def purge(self, *, dry_run: bool = False, timeout: float = 30.0) -> int:
         """Acknowledge everything in every subscription; returns how many messages that are."""
         return int(self._call("purge", timeout=timeout, dry_run=dry_run)["messages"])
+
+    def redrive(self, most: int | None = None, *, timeout: float = 30.0) -> int:
+        """Publish the dead letters in this topic anew where they came from, the oldest first; returns how many.
+
+        At most ``most``; by default those that are there now. Each subscription there gets them, not only the one
+        that could not handle them. What this topic has besides stays as it is. ``timeout`` is for each batch. Raises
+        CallError for the first that cannot be published; those before it are.
+        """
+        done, before = 0, 1 << 63
+        while True:
+            wanted = MAX_TOPIC_BATCH if most is None else min(MAX_TOPIC_BATCH, most - done)
+            answer = self._call("redrive", timeout=timeout, most=wanted)
+            done, left = done + int(answer["messages"]), int(answer["left"])
+            if done == most or not 0 < left < before:  # others may die meanwhile: this ends nevertheless
+                return done
+            before = left
 
     def forget_producer(self, producer: str, *, owner: str = "", timeout: float = 30.0) -> int:
         """Have the sequences of a producer begin anew, as after one that was far too high.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from speed import Node
 from speed.core.access import may_look
 from speed.core.scheduler import TIME_BOUNDS_SECONDS, TIMES, time_quantile
 from speed.wire.text import harmless
+
+if TYPE_CHECKING:
+    from speed.wire.entry import Entry
 
 MAX_NAMES = 500
 """Of one kind from one node: who answers chooses them, and how many there are."""
@@ -16,9 +19,13 @@ Answers = dict[str, dict[str, Any] | None]
 """What nodes answered, by name; None of one that did not."""
 
 
-def ask_all(node: Node, timeout: float) -> Answers:
-    """The counters of all nodes that ``node`` may look at; None of one that is silent, or answers with no figures."""
-    names = sorted(entry.name for entry in node.nodes() if entry.name != node.name and may_look(entry, node.name))
+def ask_all(node: Node, timeout: float, entries: Iterable[Entry] | None = None) -> Answers:
+    """The counters of all nodes that ``node`` may look at; None of one that is silent, or answers with no figures.
+
+    ``entries`` are those of all nodes, where they are known.
+    """
+    known = node.nodes() if entries is None else entries
+    names = sorted(entry.name for entry in known if entry.name != node.name and may_look(entry, node.name))
     return {name: answer and sound(answer) for name, answer in node._stats_of(names, timeout).items()}
 
 
@@ -133,6 +140,6 @@ _NOTHING = (0,) * TIMES
 
 
 def _counted_since(past: Sequence[int] | None, now: Sequence[int] | None) -> Sequence[int]:
-    if now and past == now:  # of most services, at most times
+    if now and past == now:  # most services of a large root are called by nobody now
         return _NOTHING
     return [max(0, two - one) for one, two in zip(past or [0] * TIMES, now or (), strict=False)]

@@ -127,6 +127,8 @@ def flows(before: Answers, now: Answers, seconds: float) -> list[Flow]:
     for node, answer in now.items():
         past = (before.get(node) or {}).get("peers") or {}
         for peer, row in ((answer or {}).get("peers") or {}).items():
+            if row == past.get(peer):
+                continue
             for pair, keys in (((peer, node), _RECEIVED), ((node, peer), _SENT)):
                 more = _exchanged(past.get(peer) or {}, row, keys)
                 if any(more):

@@ -14,13 +14,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
 from speed.errors import JournalError, SpeedError
 from speed.journal.reseal import Resealed
 from speed.topics.subscription import SubscriptionError, SubscriptionState, TakenMessage, Terms
 from speed.wire.limits import MAX_OWNER_PRODUCERS, MAX_TOPIC_ANSWER_BYTES, MAX_TOPIC_PRODUCERS, TOPIC_PRODUCER_SECONDS
-from speed.wire.topic import DEAD_LETTER, RecordHead, decode, encode
+from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, RecordHead, decode, encode
 
 # What each producer published last in one topic: a repetition is known by its sequence (D-6).
 
@@ -435,6 +436,72 @@ class HostedTopic(Protocol):
 
     def wake(self) -> None:
         """Whoever waits looks again."""
+
+
+# Dead letters, published anew where they came from (D-30).
+
+REDRIVE = "redrive"
+"""The subscription that knows which were."""
+REDRIVE_SECONDS = 2.0
+"""Messages of a cluster come by themselves, a moment after who joins."""
+
+
+def cure_of_unread(topic: str, subscription: str) -> str:
+    """What to do about a subscription in which messages wait that nobody consumes."""
+    if subscription == REDRIVE:
+        return f"`speed topic redrive {topic}` publishes them again where they came from"
+    return f"start its consumer, or `speed topic unsubscribe {topic} {subscription}`"
+
+
+def redrive(
+    topic: HostedTopic, caller: str, most: int, publish: Callable[[str, list[bytes]], object]
+) -> tuple[int, int]:
+    """Publish the oldest dead letters of ``topic`` for ``caller``. Returns how many, and how many messages are left.
+
+    ``publish`` records in the topic of a name; what it raises ends this.
+    """
+    consumer, done = f"{caller}/{REDRIVE}", 0
+    group = topic.subscribe(REDRIVE, consumer, Terms("shared"), "earliest")
+    try:
+        for origin, some in groupby(_oldest(topic, group, consumer, most), key=lambda one: _origin_of(one[3])):
+            letters = list(some)
+            if origin:
+                publish(origin, [_as_published(one[3]) for one in letters])
+                done += len(letters)
+            topic.acknowledge(group, topic.lane, [one[0] for one in letters], None)
+    finally:
+        topic.leave(group, consumer)
+    return done, _left_to_redrive(topic)
+
+
+def _left_to_redrive(topic: HostedTopic) -> int:
+    """Messages that the subscription has not acknowledged."""
+    rows = topic.described()["subscriptions"]
+    return next((int(one["backlog"]) for one in rows if one["subscription"] == REDRIVE), 0)
+
+
+def _oldest(topic: HostedTopic, group: Group, consumer: str, most: int) -> list[Message]:
+    """None of them counts as delivered: one that cannot be published is the first again, and at once."""
+    ends = time.monotonic() + REDRIVE_SECONDS
+    while True:
+        seen = topic.changes
+        _, letters = topic.receive(group, consumer, most, 0, 0)
+        if letters or time.monotonic() > ends or not _left_to_redrive(topic):
+            return letters
+        topic.wait(seen, REDRIVE_SECONDS / 10)
+
+
+def _origin_of(record: bytes) -> str:
+    """The topic in which a dead letter was published; empty for what is none."""
+    kept = decode(record)
+    return str(kept.about["origin"][0]) if kept.head.type == DEAD_LETTER else ""
+
+
+def _as_published(letter: bytes) -> bytes:
+    kept = decode(letter)
+    about = {name: value for name, value in kept.about.items() if name != "origin"}
+    kind = MESSAGE if kept.payload or not kept.head.key_hash else TOMBSTONE
+    return encode(RecordHead(kind, 0, kept.head.key_hash), about, kept.payload)
 
 
 class TopicStore(Protocol):

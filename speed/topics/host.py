@@ -12,7 +12,7 @@ from typing import Any
 from speed import Node, Request, Response
 from speed.core.access import AccessPolicy
 from speed.errors import InvalidNameError, JournalError, JournalFullError, StorageError, WireError
-from speed.topics.backend import Group, HostedTopic, ProducerIdentity, Start, TopicStore
+from speed.topics.backend import Group, HostedTopic, ProducerIdentity, Start, TopicStore, redrive
 from speed.topics.storage import room_at
 from speed.topics.subscription import TYPES, SubscriptionError, Terms, wrong
 from speed.wire import names
@@ -194,6 +194,7 @@ class Host:
             "leave": self.leave,
             "read": self.read,
             "seek": self.seek,
+            "redrive": self.redrive,
             "unsubscribe": self.unsubscribe,
             "create": self.create,
             "delete": self.delete,
@@ -456,6 +457,17 @@ class Host:
         with self._topics.lock:
             found = self._topic(request, "manage", topic)
             return {"offset": found.seek(subscription, to)}  # type: ignore[arg-type]  # it checks
+
+    def redrive(self, request: Request, topic: str, most: int = MAX_TOPIC_BATCH) -> Answer:
+        """Publish dead letters anew where they came from; see D-30."""
+        _check_number("most", most, MAX_TOPIC_BATCH, 1)
+
+        def publish(origin: str, records: Sequence[bytes]) -> None:
+            self._topic(request, "manage", origin).publish(None, [(0, one) for one in records])
+
+        with self._topics.lock:
+            done, left = redrive(self._topic(request, "manage", topic), request.caller, most, publish)
+            return {"messages": done, "left": left}
 
     def unsubscribe(self, request: Request, topic: str, subscription: str) -> Answer:
         """Remove a subscription; see D-13."""

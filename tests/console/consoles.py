@@ -48,7 +48,7 @@ history = "week"
 [topics]
 publish = ["test"]
 consume = ["test", "speedd"]
-manage = ["speedd"]
+manage = ["speedd", "test"]
 [[topic]]
 name = "orders"
 [[topic]]
@@ -56,9 +56,19 @@ name = "secret"
 publish = ["test"]
 consume = ["test"]
 manage = []
+[[topic]]
+name = "carried"
 [journal]
 topics = ["flights"]
 allow = ["test"]
+[gateway]
+port = 0
+name = "nobody"
+[[bridge]]
+name = "away"
+source = "topics"
+target = "redis://127.0.0.1:1"
+topics = "carried"
 """
 
 
@@ -68,7 +78,7 @@ class Served:
     def __init__(self, directory: Path, config: str = SERVED) -> None:
         self.root, self.key, self.directory = str(directory / "root"), str(directory / "speed.key"), directory
         write_key_file(self.key, (secrets.token_bytes(32),))
-        self._nodes: list[speed.Node] = []
+        self.nodes: list[speed.Node] = []
         self.speedd = Speedd(directory, config, head=HEAD)
         self.port = int(self.speedd.until("console")["port"])
         self.speedd.until("ready")
@@ -78,8 +88,8 @@ class Served:
 
     def node(self, name: str, **options: Any) -> speed.Node:
         """A node that lives as long as this speedd, or until it is closed."""
-        self._nodes.append(speed.Node(name, root=self.root, key=self.key, **options))
-        return self._nodes[-1]
+        self.nodes.append(speed.Node(name, root=self.root, key=self.key, **options))
+        return self.nodes[-1]
 
     def address(self) -> str:
         """One that lets one browser in."""
@@ -96,7 +106,7 @@ class Served:
         return Visitor(self.port).entered(self.address())
 
     def close(self) -> None:
-        for node in self._nodes:
+        for node in self.nodes:
             node.close(drain_seconds=0)
         self.speedd.process.kill()
         self._reading.join(PATIENCE)

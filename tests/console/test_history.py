@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from speed.console import collector
-from speed.console.collector import MINUTE, MINUTES, QUARTER_SECONDS, History
+from speed.console.collector import MINUTE, MINUTES, QUARTER_SECONDS, History, Point, WeekFile
 from speed.core.scheduler import TIMES
 from speed.errors import ConfigurationError
 from speed.observe.figures import ServiceLoad
@@ -55,6 +56,49 @@ def test_memory_is_bounded_however_many_services_there_are(monkeypatch: pytest.M
     kept = History()
     kept.add(NOON, 1.0, [load(1, service=f"s{number}") for number in range(50)])
     assert len(kept.hour(NOON, 100)[1]) == 5
+
+
+def test_who_was_not_called_for_an_hour_gives_its_place_to_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "MAX_SERIES", 2)
+    kept = History()
+    kept.add(NOON, 1.0, [load(1, service="first"), load(1, service="second"), load(1, service="third")])
+    later = NOON + (MINUTES - 1) * MINUTE
+    kept.add(later, 1.0, [load(0, service="first"), load(1, service="second"), load(1, service="third")])
+    assert {service for _, service in kept.hour(later, 10)[1]} == {"first", "second"}
+    later += 2 * QUARTER_SECONDS
+    kept.add(later, 1.0, [load(1, service="third")])
+    assert {service for _, service in kept.hour(later, 10)[1]} == {"second", "third"}
+
+
+NODES = [f"node-{number:03}" for number in range(200)]
+DAY = 86_400
+
+
+def test_a_day_of_looks_at_many_nodes_takes_no_more_memory_than_two_hours(tmp_path: Path) -> None:
+    kept, step, after_two_hours = History(tmp_path / "week"), 10 * MINUTE, 0
+    tracemalloc.start()
+    try:
+        for at in range(NOON, NOON + DAY, step):
+            found = [load(37.7, 0.1, place=at // step % TIMES)._replace(node=name) for name in NODES]
+            kept.add(at, step, found)
+            if at == NOON + 2 * 3600:
+                after_two_hours = tracemalloc.get_traced_memory()[0]
+        grown = tracemalloc.get_traced_memory()[0] - after_two_hours
+    finally:
+        tracemalloc.stop()
+    print(f"{after_two_hours:,} bytes after two hours, {grown:,} more after a day")
+    assert grown < 64 << 10
+
+
+def test_a_file_that_is_full_leaves_a_week_of_many_nodes(tmp_path: Path) -> None:
+    """When another one was just begun there is least."""
+    file, at = WeekFile(tmp_path / "week"), NOON
+    while not (tmp_path / "week.1").exists():
+        file.write((name, "price", Point(at, 33_929.9999998, 3_392.99999998, 0.000512, 0.004096)) for name in NODES)
+        at += QUARTER_SECONDS
+    kept = [point.at for point in file.read(NODES[7], "price", at - 7 * DAY)]
+    print(f"{(tmp_path / 'week.1').stat().st_size:,} bytes, {len(kept)} quarters of the last week")
+    assert kept == list(range(at - 7 * DAY, at, QUARTER_SECONDS))
 
 
 def test_quarters_are_written_and_read_again(tmp_path: Path) -> None:

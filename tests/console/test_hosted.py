@@ -10,7 +10,7 @@ import pytest
 
 from tests.console.consoles import SERVED, Served, Visitor
 
-ACTIONS = ("call", "seek", "retry")
+ACTIONS = ("call", "seek", "redrive", "retry")
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -35,6 +35,12 @@ def test_a_call_is_answered_or_says_why_not(visitor: Visitor) -> None:
 def test_a_topic_that_speedd_may_not_manage_is_not_moved(visitor: Visitor) -> None:
     seek = {"topic": "secret", "subscription": "none", "to": "earliest"}
     answer = visitor.ask("/api/seek", body=seek)
+    assert answer.status == 502
+    assert b"may not manage" in answer.read()
+
+
+def test_dead_letters_of_a_topic_that_speedd_may_not_manage_stay(visitor: Visitor) -> None:
+    answer = visitor.ask("/api/redrive", body={"topic": "secret"})
     assert answer.status == 502
     assert b"may not manage" in answer.read()
 
@@ -70,7 +76,7 @@ def test_what_is_not_hosted_is_empty(looking: Served) -> None:
     visitor = looking.visitor()
     assert visitor.value("/api/topics")["hosted"] is False
     assert visitor.value("/api/journal")["kept"] is False
-    assert visitor.value("/api/bridges") == {"bridges": []}
+    assert visitor.value("/api/bridges") == {"bridges": [], "gateway": None}
     assert visitor.status("/api/topics/orders") == 404
 
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
 from pathlib import Path
+from statistics import median
 
 import pytest
 
-import speed.console.server
+import speed
+from speed.console.server import PAGE
 from tests.console.consoles import HOSTILE, Served, misfits
 from tests.system.browser import Browser, Page
+from tests.system.daemon.speedds import PATIENCE
 
 VIEWS = {
     "overview": "Overview",
@@ -19,7 +26,7 @@ VIEWS = {
     "services/billing/tax": "billing tax",
     "topics": "Topics",
     "topics/orders": "orders",
-    "bridges": "Bridges",
+    "bridges": "Bridges and gateway",
     "journal": "Journal",
     "try": "Try",
     "try/billing": "billing",
@@ -29,6 +36,7 @@ VIEWS = {
 TITLE = "document.querySelector('h1')?.firstChild.textContent"
 NODES = "[...document.querySelectorAll('main tbody th a')].map((one) => one.textContent)"
 MAX_PAGE_BYTES = 200_000
+MAX_PAINT_MS = 500
 
 
 @pytest.fixture(params=["light", "dark"])
@@ -211,6 +219,142 @@ def test_the_journal_is_searched(page: Page) -> None:
     assert "AY101" in page.run("document.querySelector('main tbody').textContent")
 
 
+def cells(section: str, row: str) -> str:
+    """A script: the texts of the row of a table that begins so, of a section."""
+    rows = f"[...document.querySelectorAll('section[aria-label=\"{section}\"] tbody tr')]"
+    found = f"{rows}.find((one) => one.cells[0].textContent.startsWith('{row}'))"
+    return f"[...{found}?.cells ?? []].map((one) => one.textContent)"
+
+
+def test_a_bridge_that_cannot_carry_says_why_and_what_to_do(page: Page) -> None:
+    go(page, "bridges")
+    page.shows(f"{cells('Bridges', 'away')}[1]?.startsWith('!')", True)
+    page.shows("document.querySelector('section[aria-label=Bridges] .findings strong')?.textContent", "away")
+    page.shows("document.querySelector('section[aria-label=Bridges] .cure')?.textContent.startsWith('→ see to')", True)
+
+
+def test_what_the_gateway_refuses_is_counted(page: Page, served: Served) -> None:
+    go(page, "bridges")
+    page.shows(f"{cells('Gateway', 'Requests refused')}[2]", "0")
+    gateway = HTTPConnection("127.0.0.1", served.speedd.seen("gateway")["port"], timeout=PATIENCE)
+    with closing(gateway):
+        gateway.request("GET", "/ws/v2/producer/persistent/public/default/orders", headers=HANDSHAKE)
+        assert gateway.getresponse().status == 403
+    page.shows(f"{cells('Gateway', 'Requests refused')}[2]", "1")
+
+
+HANDSHAKE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
+
+
+def test_the_doctor_says_what_is_in_order_and_what_to_do(page: Page) -> None:
+    go(page, "doctor")
+    page.shows("[...document.querySelectorAll('h2')].map((one) => one.textContent).join()", "To do,In order")
+    page.shows("document.querySelectorAll('section[aria-label=\"In order\"] tbody tr').length > 3", True)
+    page.shows(
+        "[...document.querySelectorAll('section .findings li')].every((one) => one.querySelector('.cure'))", True
+    )
+
+
+def test_executors_of_a_spark_application_stand_together(page: Page, served: Served) -> None:
+    with ExitStack() as ends:
+        for number in (1, 2, 3):
+            ends.enter_context(closing(served.node(f"nightly.{number}", allow=["speedd"])))
+        group = "[...document.querySelectorAll('.group th')].find((one) => one.textContent === 'nightly 3')"
+        page.shows(f"{group}?.closest('tbody').querySelectorAll('tr').length", 4)
+    page.shows("document.body.textContent.includes('nightly')", False)
+
+
+def test_dead_letters_of_a_topic_are_published_again(page: Page, served: Served) -> None:
+    """They are seen from the topic where they came from, and it says how many there were."""
+    test = next(one for one in served.nodes if one.name == "test")
+    orders = test.topic("orders")
+    with orders.consumer("failing", start="latest", max_deliveries=1, dead_letter=True) as consumer:
+        orders.publish({"tea": "poison"})
+        message = consumer.receive(timeout=PATIENCE)
+        assert message is not None
+        consumer.reject(message, delay=0)
+        assert consumer.receive(timeout=0.5) is None
+        go(page, "topics/orders")
+        page.shows(f"{cells('Dead letters', 'orders-failing-DLQ')}[1]", "1")
+        page.run("document.querySelector('section[aria-label=\"Dead letters\"] a').click()")
+        page.shows(TITLE, "orders-failing-DLQ")
+        page.run("window.confirm = () => true; document.querySelector('[data-act=redrive]').requestSubmit()")
+        page.shows(OUTPUT, "1 published again.")
+        page.shows("document.querySelector('[data-act=redrive] button').disabled", True)
+        again = consumer.receive(timeout=PATIENCE)
+        assert again is not None
+        assert (again.payload, again.publisher) == ({"tea": "poison"}, "test")
+        consumer.acknowledge(again)
+    orders.unsubscribe("failing")
+
+
+def test_a_dead_letter_of_a_node_is_tried_again(page: Page, served: Served) -> None:
+    seen, is_mended = [], threading.Event()
+
+    def handle(message: speed.Message) -> None:
+        if not is_mended.is_set():
+            raise ValueError("the till is shut")
+        seen.append(message.payload)
+
+    test = next(one for one in served.nodes if one.name == "test")
+    with closing(served.node("till", allow=["test", "speedd"], on_error="retry", max_deliveries=1)) as till:
+        till.subscribe("sales", handle)
+        test.publish("sales", {"amount": 7})
+        page.run("location.hash = '#/nodes/till'")
+        page.shows(f"{cells('Dead letters', '1')}[2]?.includes('the till is shut')", True)
+        is_mended.set()
+        page.run("document.querySelector('[data-act=retry]').requestSubmit()")
+        page.shows("document.querySelector('[data-act=retry]') === null", True)
+        page.shows("document.querySelector('section[aria-label=\"Dead letters\"] .nothing')?.textContent", "None.")
+    assert seen == [{"amount": 7}]
+
+
+VICTIM = """
+import sys, speed
+node = speed.Node("victim", root=sys.argv[1], key=sys.argv[2], allow=["speedd"], lease_seconds=4, heartbeat_seconds=1)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_node_that_is_killed_while_it_is_seen_does_not_answer_and_is_not_there_in_the_end(
+    page: Page, served: Served
+) -> None:
+    words = [sys.executable, "-c", VICTIM, served.root, served.key]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as victim:
+        assert victim.stdout is not None
+        assert victim.stdout.readline() == b"up\n"
+        page.run("location.hash = '#/nodes/victim'")
+        page.shows("document.querySelector('h1 .state')?.textContent", "✓ up")
+        victim.kill()
+    page.shows("document.querySelector('h1').textContent !== 'victim ✓ up'", True)
+    page.shows(TITLE, "Not there")
+    page.run("document.querySelector('main a').click()")
+    page.shows(TITLE, "Overview")
+
+
+def test_a_tab_beyond_the_bound_says_so_and_shows_what_is_new_nevertheless(served: Served, browser: Browser) -> None:
+    visitor, streams = served.visitor(), []
+    try:
+        while (answer := visitor.ask("/api/events")).status == 200:
+            streams.append(answer)
+        with closing(served.page(browser)) as page:
+            page.shows("document.querySelector('#pulse').textContent", "too many pages look at this root: close some")
+            with closing(served.node("unannounced", allow=["speedd"])):
+                page.shows(f"{NODES}.includes('unannounced')", True)
+            for one in streams:
+                one.close()
+            page.shows("document.querySelector('#pulse').textContent", "Live")
+    finally:
+        for one in streams:
+            one.close()
+
+
 def test_an_address_that_was_used_says_so(served: Served, browser: Browser) -> None:
     address = served.address()
     with closing(browser.page(address)) as first:
@@ -240,7 +384,25 @@ def test_a_view_of_nobody_says_so(page: Page) -> None:
     page.shows(TITLE, "Overview")
 
 
-def test_the_page_is_small() -> None:
-    files = list(Path(speed.console.server.PAGE).iterdir())
-    assert files
-    assert sum(one.stat().st_size for one in files) <= MAX_PAGE_BYTES
+LOADED = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
+
+
+def test_a_first_visit_loads_little(page: Page, served: Served) -> None:
+    """The address that lets in has a page of its own, with the same files."""
+    page.shows(f"{NODES}.includes('billing')", True)
+    loaded = page.run(f"{LOADED}.reduce((sum, one) => sum + one.transferSize, 0)")
+    print(f"{loaded:,} bytes")
+    assert Path(PAGE, "console.js").stat().st_size < loaded
+    assert 2 * loaded <= MAX_PAGE_BYTES
+
+
+def test_something_is_seen_soon(page: Page) -> None:
+    paints = []
+    for _ in range(5):
+        page.ask("Page.reload", ignoreCache=True)
+        page.shows(TITLE, "Overview")
+        page.shows(f"({PAINT}) > 0", True)
+        paints.append(page.run(PAINT))
+    print(f"first paint after {paints} ms")
+    assert median(paints) <= MAX_PAINT_MS

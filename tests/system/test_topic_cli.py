@@ -46,6 +46,14 @@ def test_a_topic_is_made_used_looked_at_and_removed(site: TopicSite) -> None:
     assert "news" not in speed(site, "list")
 
 
+def test_dead_letters_are_published_again(site: TopicSite) -> None:
+    speed(site, "create", "failed", "--dead-letters-of", "orders")
+    assert speed(site, "redrive", "failed") == "0 dead letters published again.\n"
+    assert json.loads(speed(site, "redrive", "failed", "-n", "5", "--json")) == {"messages": 0}
+    assert "UNKNOWN_TOPIC" in speed(site, "redrive", "nothing", status=7)
+    speed(site, "delete", "failed", "--yes")
+
+
 def test_more_is_looked_at_than_is_fetched_at_once(site: TopicSite) -> None:
     speed(site, "create", "many")
     speed(site, "publish", "many", typed="x\n" * 250)

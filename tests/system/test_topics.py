@@ -164,6 +164,65 @@ def test_what_cannot_be_handled_goes_to_the_topic_of_dead_letters(
     aside.delete()
 
 
+def dead_letters(topic: speed.Topic, *payloads: object) -> speed.Topic:
+    """The topic in which these are, once each was rejected as often as it may be."""
+    for payload in payloads:
+        topic.publish(payload, key="k", properties={"a": "b"})
+    options = {"start": "earliest", "max_deliveries": 1, "dead_letter": True}
+    with topic.consumer("billing", type="shared", **options) as consumer:  # type: ignore[arg-type]
+        for _ in payloads:
+            message = consumer.receive(timeout=20)
+            assert message is not None
+            consumer.reject(message, delay=0)
+        assert consumer.receive(timeout=0.5) is None
+    return topic._node.topic(f"{topic.name}-billing-DLQ")
+
+
+def test_a_dead_letter_is_published_again_as_it_was_and_only_once(topic: speed.Topic) -> None:
+    aside = dead_letters(topic, "poison")
+    with topic.consumer("billing", type="shared", max_deliveries=1, dead_letter=True) as consumer:
+        assert aside.redrive() == 1
+        again = consumer.receive(timeout=20)
+        assert again is not None
+        consumer.acknowledge(again)
+    assert (again.payload, again.key, dict(again.properties), again.attempts) == ("poison", "k", {"a": "b"}, 1)
+    assert (again.publisher, again.origin, again.failed_attempts) == ("test", None, 0)
+    assert aside.redrive() == 0
+    assert aside.reader("earliest").receive(timeout=20) is not None  # it stays, as all messages do
+    aside.delete()
+
+
+def test_some_dead_letters_are_published_again_the_oldest_first(topic: speed.Topic) -> None:
+    aside = dead_letters(topic, 1, 2, 3)
+    reader = topic.reader("latest")
+    assert [aside.redrive(2), aside.redrive()] == [2, 1]
+    found = [reader.receive(timeout=20) for _ in range(3)]
+    assert [one and one.payload for one in found] == [1, 2, 3]
+    aside.delete()
+
+
+def test_what_is_no_dead_letter_is_not_published_again(topic: speed.Topic) -> None:
+    aside = dead_letters(topic, "poison")
+    aside.publish("news")
+    assert aside.redrive() == 1
+    aside.delete()
+
+
+def test_a_dead_letter_of_a_topic_that_is_gone_waits_for_it(node: speed.Node) -> None:
+    gone = node.topic("t.gone")
+    gone.create()
+    aside = dead_letters(gone, "poison")
+    gone.delete()
+    for _ in range(2):
+        with pytest.raises(speed.CallError) as error:
+            aside.redrive()
+        assert error.value.code == "UNKNOWN_TOPIC"
+    gone.create()
+    assert aside.redrive() == 1
+    aside.delete()
+    gone.delete()
+
+
 def test_two_consumers_share_the_messages(topic: speed.Topic) -> None:
     with (
         topic.consumer("billing", type="shared", prefetch=1) as one,

@@ -1,4 +1,4 @@
-"""The host of durable topics, asked within its own process, as the gateway does (D-5, D-9, D-17)."""
+"""The host of durable topics, asked within its own process, as the gateway does (D-5, D-9, D-17, D-30)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from speed.topics.catalogue import Catalogue
 from speed.topics.host import Access, Grants, Host
 from speed.topics.subscription import SubscriptionError
 from speed.wire.limits import TOPIC_WAIT_SECONDS
+from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, RecordHead, decode, encode, key_hash
 from speed.wire.value import pack
 from tests.system.topics import until
 
@@ -53,6 +54,28 @@ def test_what_is_wrong_is_refused_as_over_the_wire(host: Host) -> None:
     assert code(lambda: host.ask("billing", "subscribe", topic="orders", subscription="..", consumer="c")) == (
         "INVALID_ARGUMENTS"
     )
+
+
+def test_dead_letters_are_published_again_by_who_manages_both_topics(host: Host) -> None:
+    """Under the name of who published them; a tombstone stays one, and what cannot be published waits."""
+    with host._topics.lock:
+        host._topics.make("failed", parent="orders")
+        letters = [("orders", pack(1)), ("orders", b""), ("secret", pack(2))]
+        for offset, (origin, payload) in enumerate(letters):
+            about = {"publisher": "shop", "key": "k", "origin": [origin, offset, "billing"]}
+            letter = encode(RecordHead(DEAD_LETTER, 5, key_hash("k")), about, payload)
+            host._topics.find("failed").publish(None, [(0, letter)])
+    assert code(lambda: host.ask("shop", "redrive", topic="failed")) == "DENIED"
+    for _ in range(2):
+        assert code(lambda: host.ask("billing", "redrive", topic="failed")) == "UNKNOWN_TOPIC"
+    found = [decode(row[3]) for row in host.ask("billing", "read", topic="orders", start="earliest")["messages"]]
+    assert [(one.head.type, one.head.attempts, one.payload) for one in found] == [
+        (MESSAGE, 0, pack(1)),
+        (TOMBSTONE, 0, b""),
+    ]
+    assert all(one.about == {"publisher": "shop", "key": "k"} for one in found)
+    (group,) = host.ask("billing", "describe", topic="failed")["subscriptions"]
+    assert (group["subscription"], group["backlog"], group["consumers"]) == ("redrive", 1, [])
 
 
 def test_who_watches_is_told_of_each_change(host: Host) -> None:

@@ -38,6 +38,7 @@ function morph(old, made) {
     if (old.data !== made.data) old.data = made.data;
     return;
   }
+  if (old.nodeName === "OUTPUT") return; // what an action said stays
   for (const { name } of [...old.attributes]) if (!made.hasAttribute(name)) old.removeAttribute(name);
   for (const { name, value } of made.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   const before = [...old.childNodes], after = [...made.childNodes];
@@ -55,7 +56,7 @@ function show(...children) {
 
 const round = (value) => value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
 const number = (value) => typeof value === "number" ? value.toLocaleString("en", { maximumFractionDigits: 2 }) : value ?? "–";
-const rate = (value) => !value ? "0" : value < 0.01 ? "< 0.01" : number(Number(value >= 100 ? value.toFixed(0) : value.toFixed(2)));
+const rate = (value) => !value ? "0" : value < 0.01 ? "< 0.01" : value < 100 ? value.toFixed(2) : number(Math.round(value));
 const percent = (share) => !share ? "0 %" : share < 0.001 ? "< 0.1 %" : `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
 function seconds(value) {
   if (value === null || value === undefined) return "–";
@@ -70,15 +71,19 @@ function bytes(value) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let place = 0;
   for (; value >= 1024 && place < units.length - 1; place++) value /= 1024;
-  return place ? `${value.toFixed(1)} ${units[place]}` : `${number(value)} B`;
+  return `${place ? value.toFixed(1) : number(Math.round(value))} ${units[place]}`;
 }
 const since = (at) => age(Math.max(0, Date.now() / 1000 - at));
 const clock = (at) => new Date(at * 1000).toLocaleTimeString("en-GB");
 const moment = (at) => new Date(at * 1000).toLocaleString("sv-SE");
+const day = (at) => moment(at).slice(0, 10);
+const when = (at) => day(at) === day(Date.now() / 1000) ? clock(at) : moment(at);
 
 // --- parts ---
 
-const link = (to, text = to) => h("a", { href: `#/${to}` }, text);
+// A name may break behind its dots, before it breaks elsewhere.
+const dotted = (name) => name.split(/(?<=\.)/).flatMap((part) => [part, h("wbr")]);
+const link = (to, text = to) => h("a", { href: `#/${to}` }, dotted(text));
 const at = (...parts) => parts.map(encodeURIComponent).join("/");
 const code = (text) => h("code", { dir: "ltr" }, text);
 // What stands in backticks is a command.
@@ -125,11 +130,12 @@ class Refused extends Error {
   constructor(status, text) { super(text); this.status = status; }
 }
 const secret = () => ({ "X-Speed-Key": store.get(KEY) ?? "" });
+const TOO_MANY = "too many pages look at this root: close some";
 async function ask(path, body) {
   const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
   const headers = { ...secret(), ...(body === undefined ? {} : { "Content-Type": "application/json" }) };
   const answer = await fetch(`/api/${path}`, { ...options, headers, signal: AbortSignal.timeout(40_000) });
-  const value = await answer.json().catch(() => ({ error: `speedd answers ${answer.status}` }));
+  const value = await answer.json().catch(() => ({ error: answer.status === 503 ? TOO_MANY : `speedd answers ${answer.status}` }));
   if (!answer.ok) throw new Refused(answer.status, value.error);
   return value;
 }
@@ -215,9 +221,9 @@ const LETTER_COLUMNS = [
   figure("Number", (one) => one.number),
   column("From", (one) => one.source ?? "–"),
   column("Why", (one) => one.damaged ? `damaged: ${one.damaged}` : one.error),
-  column("When", (one) => one.diedAt ? moment(one.diedAt) : "–", "wide"),
+  column("When", (one) => one.diedAt ? when(one.diedAt) : "–", "wide"),
   figure("Size", (one) => bytes(one.bytes), "wide"),
-  column("", (one) => may.act && one.state === "letter" ? h("form", { "data-act": "retry", "data-node": one.node, "data-number": one.number, "aria-label": `Retry ${one.number}` }, h("button", {}, "Retry")) : one.state === "letter" ? "" : "is tried again"),
+  column("", (one) => may.act && one.state === "letter" ? h("form", { id: `retry-${one.number}`, "data-act": "retry", "data-node": one.node, "data-number": one.number, "aria-label": `Retry ${one.number}` }, h("button", {}, "Retry"), h("output", {})) : one.state === "letter" ? "" : "is tried again"),
 ];
 const SERVICE_COLUMNS = [
   column("Service", (one) => [link(at("nodes", one.node), one.node), " ", one.service]),
@@ -269,7 +275,7 @@ async function services(name, service) {
 
 async function week(name, service) {
   const found = await ask(`history?${new URLSearchParams({ node: name, service })}`);
-  const days = [...groupBy(found.points, (point) => moment(point.at).slice(0, 10))];
+  const days = [...groupBy(found.points, (point) => day(point.at))];
   const sum = (points, key) => points.reduce((total, point) => total + point[key], 0);
   const worst = (points, key) => Math.max(...points.map((point) => point[key] ?? 0));
   return [
@@ -277,7 +283,7 @@ async function week(name, service) {
     h("h1", {}, `${name} ${service}`),
     section("The last week", !found.kept ? nothing("speedd keeps a week where `history` of [console] names a file.")
       : days.length ? table("The last week", [
-        column("Day", ([, points]) => moment(points[0].at).slice(0, 10)),
+        column("Day", ([, points]) => day(points[0].at)),
         figure("Calls", ([, points]) => number(Math.round(sum(points, "calls")))),
         figure("Errors", ([, points]) => percent(sum(points, "errors") / sum(points, "calls"))),
         figure("Half within, at worst", ([, points]) => seconds(worst(points, "p50")), "wide"),
@@ -290,16 +296,40 @@ async function week(name, service) {
 async function bridges() {
   const found = await ask("bridges");
   return [
-    h("h1", {}, "Bridges"),
-    found.bridges.length ? table("Bridges", [
+    h("h1", {}, "Bridges and gateway"),
+    section("Bridges", found.bridges.length ? table("Bridges", [
       column("Bridge", (one) => one.bridge),
-      column("State", (one) => one.trouble ? state("broken", one.state) : state("ok", one.state)),
-      column("From", (one) => one.source), column("To", (one) => one.target),
+      column("State", (one) => one.trouble ? state("warning", one.state) : state("ok", one.state)),
+      column("From", (one) => one.source, "wide"), column("To", (one) => one.target, "wide"),
       column("Topics", (one) => one.topics, "wide"),
       figure("Waiting", (one) => number(one.lag)), figure("Carried", (one) => number(one.carried)),
       figure("Dead", (one) => number(one.dead), "wide"), figure("Dropped", (one) => number(one.dropped), "wide"),
     ], found.bridges) : nothing("speedd has no bridges: see [[bridge]] of its configuration."),
-    found.bridges.filter((one) => one.trouble).map((one) => findings([{ state: "broken", check: one.bridge, found: one.trouble, todo: "see to the other end: it is tried again with pauses" }])),
+    found.bridges.filter((one) => one.trouble).map((one) => findings([{ state: "warning", check: one.bridge, found: one.trouble, todo: "see to the other end: it is tried again with pauses, and nothing is lost meanwhile" }]))),
+    section("Gateway", found.gateway ? gateway(found.gateway) : nothing("speedd has no gateway for clients: see [gateway] of its configuration.")),
+  ];
+}
+const REFUSED = {
+  gateway_handshakes_refused: "Requests refused: no such topic, no grant, no sound token",
+  gateway_connections_refused: "Connections beyond the bound",
+  gateway_connections_cut: "Connections cut: the client sent too much, or pinged and did not read",
+  gateway_connections_deaf: "Connections cut: the client was not there, or did not read",
+  gateway_connections_expired: "Connections ended with their token",
+  gateway_messages_refused: "Messages answered with an error",
+  gateway_messages_unopened: "Messages that no key of the gateway opened",
+  gateway_acknowledgements_refused: "Acknowledgements of what was not delivered",
+};
+function gateway({ counted, now, perSecond }) {
+  return [
+    facts(["Clients", number(now.gateway_clients)], ["Connections", number(now.gateway_open_connections)],
+      ["Published a second", rate(perSecond.gateway_messages_published)], ["Delivered a second", rate(perSecond.gateway_messages_delivered)],
+      ["Let in so far", number(counted.gateway_connections ?? 0)], ["Published so far", number(counted.gateway_messages_published ?? 0)],
+      ["Delivered so far", number(counted.gateway_messages_delivered ?? 0)]),
+    table("Refused by the gateway", [
+      column("Refused", ([, text]) => text),
+      figure("A second", ([name]) => rate(perSecond[name])),
+      figure("So far", ([name]) => number(counted[name] ?? 0)),
+    ], Object.entries(REFUSED)),
   ];
 }
 
@@ -315,7 +345,7 @@ async function doctor() {
 
 async function topics(name) {
   const found = await ask("topics");
-  return name === undefined ? allTopics(found) : topic(found.topics.find((one) => one.topic === name), name);
+  return name === undefined ? allTopics(found) : topic(found.topics.find((one) => one.topic === name), name, found.topics);
 }
 function allTopics(found) {
   return [
@@ -325,15 +355,31 @@ function allTopics(found) {
       column("Topic", (one) => link(at("topics", one.topic), one.topic)),
       figure("Messages", (one) => number(one.end - one.first)), figure("Size", (one) => bytes(one.bytes), "wide"),
       figure("Subscriptions", (one) => number(one.subscriptions.length), "wide"),
-      figure("Waiting", (one) => number(one.subscriptions.reduce((most, sub) => Math.max(most, sub.backlog), 0))),
-      column("State", (one) => one.damaged.length ? state("broken", "damaged") : one.subscriptions.some(unread) ? state("warning", "nobody reads") : state("ok")),
+      figure("Waiting", (one) => number(one.parent ? letters(one) : one.subscriptions.reduce((most, sub) => Math.max(most, sub.backlog), 0))),
+      column("State", (one) => one.damaged.length ? state("broken", "damaged") : one.parent && letters(one) ? state("warning", "dead letters")
+        : one.subscriptions.some(unread) ? state("warning", "nobody reads") : state("ok")),
     ], found.topics) : found.hosted ? nothing("No topics yet.") : null,
     Object.entries(found.broken).map(([check, why]) => findings([{ state: "broken", check, found: why, todo: "see `speed root doctor`" }])),
   ];
 }
+// Dead letters in a topic that were not published again: this subscription knows which were.
+const REDRIVE = "redrive";
+function letters(one) {
+  const redriven = one.subscriptions.find((each) => each.subscription === REDRIVE);
+  return redriven ? redriven.backlog : one.end - one.first;
+}
+function deadLetters(found) {
+  const count = letters(found);
+  return [
+    h("p", {}, count ? `${number(count)} not published again. ` : "None waits. ", "They come from ", link(at("topics", found.parent), found.parent), "."),
+    may.act && found.manage ? h("form", { class: "line", "data-act": "redrive", "data-topic": found.topic, "data-parent": found.parent, "aria-label": "Publish dead letters again" },
+      h("button", { disabled: !count }, "Publish again"), h("output", {})) : null,
+  ];
+}
 const unread = (one) => one.backlog > 0 && !one.consumers.length;
-async function topic(found, name) {
+async function topic(found, name, every) {
   if (!found) throw new Refused(404, `There is no topic ${name}.`);
+  const aside = every.filter((one) => one.parent === name);
   const read = found.consume ? await ask(`${at("topics", name)}`) : null;
   return [
     h("p", { class: "path" }, link("topics", "Topics"), " / "),
@@ -341,6 +387,9 @@ async function topic(found, name) {
     facts(["Messages", number(found.end - found.first)], ["Size", bytes(found.bytes)], ["From offset", number(found.first)],
       ["To offset", number(found.end)], ["Producers", number(found.producers)]),
     found.damaged.length ? findings(found.damaged.map((one) => ({ state: "broken", check: one.file ?? "messages", found: one.why, todo: "restore it from a copy" }))) : null,
+    found.parent ? section("Dead letters", deadLetters(found)) : null,
+    aside.length ? section("Dead letters", table("Dead letters", [
+      column("Topic", (one) => link(at("topics", one.topic), one.topic)), figure("Waiting", (one) => number(letters(one)))], aside)) : null,
     section("Subscriptions", found.subscriptions.length ? table("Subscriptions", [
       column("Subscription", (one) => one.subscription), column("Type", (one) => one.type, "wide"),
       figure("Waiting", (one) => number(one.backlog)), figure("In flight", (one) => number(one.in_flight), "wide"),
@@ -352,7 +401,7 @@ async function topic(found, name) {
       field("To", h("input", { name: "to", required: true, value: "earliest", pattern: "earliest|latest|[0-9]{1,18}", title: "earliest, latest or an offset" })),
       h("button", {}, "Move"), h("output", {})) : null),
     section("Newest messages", read ? (read.messages.length ? table("Newest messages", [
-      figure("Offset", (one) => number(one.offset)), column("When", (one) => moment(one.at), "wide"),
+      figure("Offset", (one) => number(one.offset)), column("When", (one) => when(one.at), "wide"),
       column("Publisher", (one) => one.publisher ?? "–"), column("Key", (one) => one.key ?? "–", "wide"),
       column("Payload", (one) => h("code", {}, one.damaged ?? JSON.stringify(one.payload))),
     ], [...read.messages].reverse()) : nothing("None.")) : nothing(`Messages are shown where ${may.name} may consume: grant it \`consume\` in this topic.`)),
@@ -376,7 +425,7 @@ async function journal() {
         found.records.length === 200 ? " Older ones are left out." : ""),
       found.damaged.length ? findings(found.damaged.map((why) => ({ state: "broken", check: "journal", found: why, todo: "see `speed journal verify`" }))) : null,
       found.records.length ? table("Records", [
-        column("When", (one) => moment(one.at)), column("Subject", (one) => one.subject),
+        column("When", (one) => when(one.at)), column("Subject", (one) => one.subject),
         column("From", (one) => one.value?.caller ?? one.source), figure("Offset", (one) => number(one.offset), "wide"),
         column("What", (one) => one.kind === "calls" && one.value?.outcome ? `${one.value.outcome}, ${seconds(one.value.microseconds / 1e6)}` : h("code", {}, JSON.stringify(one.value))),
       ], found.records) : null,
@@ -449,6 +498,13 @@ const ACTS = {
     draw();
     return `Goes on at ${done.offset}.`;
   },
+  async redrive(form) {
+    const { topic: name, parent } = form.dataset;
+    if (!confirm(`Publish the dead letters in ${name} again? Each subscription of ${parent} gets them.`)) return null;
+    const done = await ask("redrive", { topic: name });
+    draw();
+    return `${number(done.messages)} published again.`;
+  },
   async retry(form) {
     await ask("retry", { node: form.dataset.node, number: Number(form.dataset.number) });
     draw();
@@ -479,7 +535,7 @@ const VIEWS = {
   nodes: { draw: node, live: true },
   services: { title: "Services", draw: services, live: true },
   topics: { title: "Topics", draw: topics, live: true },
-  bridges: { title: "Bridges", draw: bridges, live: true },
+  bridges: { title: "Bridges, gateway", draw: bridges, live: true },
   journal: { title: "Journal", draw: journal },
   doctor: { title: "Doctor", draw: doctor },
   try: { title: "Try", draw: attempt },
@@ -548,17 +604,21 @@ const live = {
   async follow() {
     while (!this.stopped && !document.hidden) {
       this.aborting = new AbortController();
+      let trouble = "Not connected";
       try {
         await this.read(await fetch("/api/events", { headers: secret(), signal: this.aborting.signal }));
-      } catch { /* said below, and tried again */ }
+      } catch (error) { // it is tried again
+        if (error instanceof Refused) trouble = error.message;
+      }
       if (this.stopped || document.hidden) return;
-      tell("off", "Not connected");
+      tell("off", trouble);
       await new Promise((done) => setTimeout(done, 2000));
       await draw();
     }
   },
   async read(answer) {
     if (answer.status === 401) { await draw(); return; }
+    if (answer.status === 503) throw new Refused(503, TOO_MANY);
     if (!answer.ok) throw new Error(answer.status);
     const lines = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let one = await lines.read(); !one.done; one = await lines.read()) {
