@@ -392,7 +392,7 @@ def _with_settings(command: Command, *, named: bool) -> Command:
     return result
 
 
-COMPLETION_SECONDS = 1.0
+COMPLETION_SECONDS = 2.0
 """How long a shell waits for a node that is asked what it has."""
 
 
