@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,10 @@ class Root:
     def process_gone(self, entry: Entry) -> bool:
         return entry.name == f"job.{self.minute % 50}"
 
-    def stats(self, name: str, timeout: float) -> dict[str, Any]:
+    def _stats_of(self, names: Sequence[str], timeout: float) -> dict[str, Any]:
+        return {name: self._stats(name) for name in names}
+
+    def _stats(self, name: str) -> dict[str, Any]:
         """Figures of a node, with other names every time."""
         minute = self.minute
         counts = dict.fromkeys(("numRequests", "numErrors", "numTimedOut", "processingSeconds"), minute)
