@@ -91,7 +91,8 @@ std::vector<std::optional<Map>> discover_each(Runtime& node, const std::vector<s
   for (std::size_t place = 0; place < targets.size(); ++place) {
     Waiter waiter;
     try {
-      node.calls.ask(targets[place], wire::EnvelopeType::discovery, {{"op", operation}}, wait, waiter.completion(), true);
+      node.calls.ask(targets[place], wire::EnvelopeType::discovery, {{"op", operation}}, wait, waiter.completion(),
+                     true);
       waiters[place] = std::move(waiter);
     } catch (const Error&) {  // it is not there any more, or does not let this node ask
     }
