@@ -3,9 +3,11 @@
 #include <random>
 
 #include "engine/span.hpp"
+#include "engine/tracing.hpp"
 #include "fs/clock.hpp"
 #include "topics/topic_consumer.hpp"
 #include "topics/topic_reader.hpp"
+#include "wire/limits.hpp"
 #include "wire/value/value_codec.hpp"
 
 namespace speed {
@@ -32,6 +34,13 @@ Map outgoing(const Value& payload, const PublishedFields& fields) {
   if (fields.due_ms != 0) message.set("due_ms", fields.due_ms);
   if (fields.sequence != 0) message.set("sequence", fields.sequence);
   return message;
+}
+
+// Properties with the trace at hand, unless they have one, or no room for it (D-29).
+std::map<std::string, std::string> traced(std::map<std::string, std::string> properties) {
+  const auto& trace = engine::current_traceparent;
+  if (trace && properties.size() < wire::limits::max_topic_properties) properties.try_emplace("traceparent", *trace);
+  return properties;
 }
 
 std::int64_t due_ms(const PublishOptions& options) {
@@ -114,7 +123,8 @@ const std::string& Topic::name() const { return host_->topic(); }
 const std::string& Topic::host() const { return host_->host(); }
 
 Kept Topic::publish(const Value& payload, const PublishOptions& options) const {
-  Map message = outgoing(payload, {options.key, options.properties, due_ms(options), options.sequence});
+  const auto properties = traced(options.properties);
+  Map message = outgoing(payload, {options.key, properties, due_ms(options), options.sequence});
   return speed::publish(*host_, std::move(message), {options.producer, options.owner, options.timeout});
 }
 
@@ -128,6 +138,7 @@ std::vector<Kept> Topic::publish_batch(const std::vector<Value>& payloads, const
     throw ConfigurationError("keys must be as many as the messages, or none: nullopt is for a message without one");
   }
   const std::optional<std::string> no_key;
+  const auto properties = traced(options.properties);
   std::vector<Kept> kept;
   const Publisher publisher{options.producer, options.owner, options.timeout};
   Array batch;
@@ -139,7 +150,7 @@ std::vector<Kept> Topic::publish_batch(const std::vector<Value>& payloads, const
   for (std::size_t at = 0; at < payloads.size(); ++at) {
     const std::uint64_t sequence = options.sequence == 0 ? 0 : options.sequence + at;
     const auto& key = options.keys.empty() ? no_key : options.keys[at];
-    Map message = outgoing(payloads[at], {key, options.properties, 0, sequence});
+    Map message = outgoing(payloads[at], {key, properties, 0, sequence});
     const std::size_t bytes = message.at("payload").get_if<Bytes>()->size();
     if (batch.size() >= batch_messages || size + bytes > batch_bytes) write();
     batch.emplace_back(std::move(message));

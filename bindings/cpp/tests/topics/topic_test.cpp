@@ -290,6 +290,62 @@ TEST_F(TopicClient, a_write_holds_4_mebibytes) {
   EXPECT_EQ(writes_of(hosting_, billing_, payloads), (std::vector<std::size_t>{1, 1}));
 }
 
+// D-29: the properties of all messages that the host is given by a service of `client` that runs under a trace.
+using Properties = std::map<std::string, std::string>;
+const std::string trace_at_hand = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+std::vector<Properties> published_under_a_trace(Node& host, Node& client, const ServiceFunction& service) {
+  std::vector<Properties> told;
+  host.serve("topics.publish", [&](const Request& request) -> Response {
+    for (const Value& message : request.get<Array>("messages")) {
+      const Value& given = message["properties"];
+      told.push_back(given.is_nil() ? Properties() : given.as<Properties>());
+    }
+    return {{"lane", "x"}, {"offsets", std::vector<std::int64_t>(told.size(), 7)}, {"repeated", Array()}};
+  });
+  client.serve("order", service);
+  host.call("billing", "order", {}, {.traceparent = trace_at_hand});
+  host.close();
+  return told;
+}
+
+TEST_F(TopicClient, what_a_service_publishes_carries_its_trace_on) {
+  const auto order = [this](const Request&) -> Response {
+    billing_.topic("orders").publish(Value(1), {.properties = {{"a", "b"}}});
+    return Value();
+  };
+  EXPECT_EQ(published_under_a_trace(hosting_, billing_, order),
+            (std::vector<Properties>{{{"a", "b"}, {"traceparent", trace_at_hand}}}));
+}
+
+TEST_F(TopicClient, each_message_of_a_batch_carries_the_trace_on) {
+  const auto order = [this](const Request&) -> Response {
+    billing_.topic("orders").publish_batch({Value(1), Value(2)});
+    return Value();
+  };
+  EXPECT_EQ(published_under_a_trace(hosting_, billing_, order),
+            std::vector<Properties>(2, {{"traceparent", trace_at_hand}}));
+}
+
+TEST_F(TopicClient, a_trace_that_the_program_gives_stays) {
+  const Properties own{{"traceparent", "of its own"}};
+  const auto order = [&](const Request&) -> Response {
+    billing_.topic("orders").publish(Value(1), {.properties = own});
+    return Value();
+  };
+  EXPECT_EQ(published_under_a_trace(hosting_, billing_, order), std::vector<Properties>{own});
+}
+
+TEST_F(TopicClient, a_message_without_room_for_another_property_goes_without_its_trace) {
+  Properties full;
+  while (full.size() < wire::limits::max_topic_properties) full.emplace("property " + std::to_string(full.size()), "");
+  const auto order = [&](const Request&) -> Response {
+    billing_.topic("orders").publish(Value(1), {.properties = full});
+    return Value();
+  };
+  EXPECT_EQ(published_under_a_trace(hosting_, billing_, order), std::vector<Properties>{full});
+}
+
 TEST_F(TopicClient, what_is_due_later_says_when) {
   std::int64_t due = 0;
   hosting_.serve("topics.publish", [&](const Request& request) -> Response {
