@@ -139,6 +139,18 @@ def open_directory(path: str, dir_fd: int | None = None) -> int:
     return opened(path, _DIRECTORY, dir_fd=dir_fd)
 
 
+def open_beneath(path: str, *steps: str) -> int:
+    """Descriptor of a directory below another; neither it nor one between is a link. OSError."""
+    fd = open_directory(path)
+    for step in steps:
+        try:
+            inner = open_directory(step, fd)
+        finally:
+            os.close(fd)
+        fd = inner
+    return fd
+
+
 def open_regular(name: str, dir_fd: int, owners: Owners) -> int:
     """Descriptor of a regular file for reading; ``UntrustedFileError`` for anything else, OSError if opening failed.
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from speed.observe.backlogs import MAX_PEERS, LaneWatch, Waiting, WaitingInLane
+from speed.fs.lane_backlog import Waiting, WaitingInLane
+from speed.observe.backlogs import MAX_PEERS, LaneWatch
 from speed.wire import names
 from speed.wire.envelope import EnvelopeType
 from speed.wire.seal import LinkSealer
