@@ -30,6 +30,8 @@ SECTIONS: dict[str, Commands] = {
     "Nodes and calls": {
         "nodes": ("speed.cli.directory:nodes_command", "List live nodes."),
         "services": ("speed.cli.directory:services_command", "List the services of a node that you may call."),
+        "describe": ("speed.cli.directory:describe_command", "Show what services take and give."),
+        "stub": ("speed.cli.directory:stub_command", "Write a client with types for a node's services."),
         "ping": ("speed.cli.figures:ping_command", "Measure the round trip to a node."),
         "call": ("speed.cli.calls:call_command", "Call a service and print its result."),
         "hosts": ("speed.cli.directory:hosts_command", "List other hosts, and whether they can be reached."),
@@ -68,11 +70,7 @@ MESSAGE: Commands = {
 SPARK: Commands = {
     "jar": ("speed.cli.app:jar_command", "Print the path of the jar for the class path of Spark's executors."),
 }
-UNLISTED = {
-    "spark": "speed.cli.app:spark_command",
-    "describe": "speed.cli.directory:describe_command",
-    "stub": "speed.cli.directory:stub_command",
-}
+UNLISTED = {"spark": "speed.cli.app:spark_command"}
 """At the top, which is short: commands that a page of the documentation leads to."""
 FORMER = {
     **{name: f"root {name}" for name in ROOT},
