@@ -214,10 +214,10 @@ TEST_F(FamilyTest, a_submitted_call_is_tried_so_often_and_its_future_has_the_las
     return {};
   });
   const Retry thrice{.attempts = 3, .backoff = 1ms};
-  EXPECT_THROW(shop_.submit("gone", "x", {}, {.retry = thrice}).get(), UnknownNodeError);
+  EXPECT_THROW(shop_.submit("gone", "x", {}, CallOptions{.retry = thrice}).get(), UnknownNodeError);
   EXPECT_EQ(made, 3);
-  EXPECT_THROW(shop_.submit("gone", "x", {}, {.retry = Retry{.attempts = 0}}), ConfigurationError);
-  EXPECT_THROW(shop_.submit("pricing.*", "x", {}, {.retry = Retry{.idempotent = true, .hedge = 1s}}),
+  EXPECT_THROW(shop_.submit("gone", "x", {}, CallOptions{.retry = Retry{.attempts = 0}}), ConfigurationError);
+  EXPECT_THROW(shop_.submit("pricing.*", "x", {}, CallOptions{.retry = Retry{.idempotent = true, .hedge = 1s}}),
                ConfigurationError);
 }
 
