@@ -84,12 +84,12 @@ namespace {
 
 // What to do, for whom the code alone does not say whether the service ran.
 std::string advised(const std::string& code, std::string message, const Map& details) {
-  if (code == "LEAVING") return message + "; nothing ran: call again";
+  if (code == "LEAVING") return std::move(message) + "; nothing ran: call again";
   const bool has_phase = code == "TIMEOUT" || code == "WITHDRAWN";
-  if (has_phase && by_phase(details) == Execution::not_begun) return message + "; nothing ran: call again";
+  if (has_phase && by_phase(details) == Execution::not_begun) return std::move(message) + "; nothing ran: call again";
   const bool ran_or_not = code == "SERVICE_NOT_FOUND" || code == "ACCESS_DENIED" || code == "INVALID_ARGUMENTS" ||
                           code == "EXECUTION_FAILED" || code == "SEGMENTS_LOST" || wire::application_code(code);
-  return ran_or_not ? message : message + "; it may have run: look before you repeat it";
+  return ran_or_not ? message : std::move(message) + "; it may have run: look before you repeat it";
 }
 
 }  // namespace

@@ -65,8 +65,8 @@ Card read_card(ByteView data, const NodeId& node);  // WireError BAD_IDENTITY
 
 // Which link an opening is for; `target_life` is 0 unless the receiver is ephemeral.
 struct BoundLink {
-  NodeId source;
-  NodeId target;
+  NodeId source{};
+  NodeId target{};
   std::uint32_t generation = 0;
   std::uint32_t target_life = 0;
 };

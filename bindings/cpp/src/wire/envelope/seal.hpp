@@ -43,9 +43,9 @@ class LinkSealer {
  private:
   // What envelopes are sealed with, under the first key of the ring.
   struct Made {
-    std::uint64_t changes;
-    Key key;
-    KeyId id;
+    std::uint64_t changes = 0;
+    Key key{};
+    KeyId id{};
     std::optional<LinkOpening> opening;
   };
   static Made make(const Keyring& keyring, const BoundLink& link, const BondPtr& bond);

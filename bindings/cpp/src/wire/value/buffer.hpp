@@ -63,9 +63,8 @@ class Buffer {
   static constexpr std::size_t smallest = 512;  // bytes; less would grow in small steps
 
   struct Free {
-    void operator()(std::byte* memory) const {
-      std::free(memory);
-    }  // NOLINT(cppcoreguidelines-no-malloc): of `allocate`
+    // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): of `allocate`
+    void operator()(std::byte* memory) const { std::free(memory); }
   };
   using Memory = std::unique_ptr<std::byte[], Free>;
   static Memory allocate(std::size_t size);
