@@ -18,7 +18,7 @@ from speed.journal.files import read_call
 from speed.message.errors import MessageError
 from speed.node.consumer import read_message
 from speed.observe import Finding
-from speed.topics.backend import cure_of_unread
+from speed.topics.backend import cure_of_unread, unread_text
 from speed.wire.names import check_node_name, check_service_name, matches
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ class HostedViews:
 def _unread(row: Mapping[str, Any]) -> Iterator[Finding]:
     for one in row["subscriptions"]:
         if one["backlog"] and not one["consumers"]:
-            found = f"{one['backlog']} messages wait, and nobody consumes them"
-            todo = cure_of_unread(row["topic"], one["subscription"])
+            found, todo = unread_text(one["backlog"]), cure_of_unread(row["topic"], one["subscription"])
             yield Finding(f"subscription {row['topic']} {one['subscription']}", "warning", found, todo)
 
 

@@ -26,7 +26,7 @@ from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter
 from speed.message.declared import EncryptionSettings
 from speed.observe import Finding
-from speed.topics.backend import TopicStore, cure_of_unread
+from speed.topics.backend import TopicStore, cure_of_unread, unread_text
 from speed.topics.catalogue import Catalogue
 from speed.topics.host import WORKERS, Access, Grants, Host, everybody
 from speed.topics.subscription import SubscriptionError
@@ -371,9 +371,7 @@ class Hosting:
 
 
 def _unread(topic: str, row: Mapping[str, Any]) -> Trouble:
-    what = (
-        f"subscription {row['subscription']} of topic {topic}: {row['backlog']} messages wait, and nobody consumes them"
-    )
+    what = f"subscription {row['subscription']} of topic {topic}: {unread_text(row['backlog'])}"
     return Trouble(what, cure_of_unread(topic, row["subscription"]), True)
 
 

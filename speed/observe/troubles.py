@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from speed.errors import SpeedError
 from speed.observe import Finding, seconds_text
 from speed.observe.figures import Answers, loads, quantile
+from speed.topics.backend import cure_of_unread, unread_text
 
 if TYPE_CHECKING:
     from speed import Node
@@ -145,8 +146,7 @@ def _topics(own: Node) -> Iterator[Finding]:
             continue
         for one in described.get("subscriptions", ()):
             if one.get("backlog") and not one.get("consumers"):
-                found = f"{one['backlog']} messages wait, and nobody consumes them"
-                todo = f"start its consumer, or `speed topic unsubscribe {name} {one['subscription']}`"
+                found, todo = unread_text(one["backlog"]), cure_of_unread(name, one["subscription"])
                 yield Finding(f"subscription {name} {one['subscription']}", "warning", found, todo)
 
 

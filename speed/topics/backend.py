@@ -446,6 +446,13 @@ REDRIVE_SECONDS = 2.0
 """Messages of a cluster come by themselves, a moment after who joins."""
 
 
+def unread_text(backlog: int) -> str:
+    """That messages wait in a subscription that nobody consumes."""
+    if backlog == 1:
+        return "1 message waits, and nobody consumes it"
+    return f"{backlog} messages wait, and nobody consumes them"
+
+
 def cure_of_unread(topic: str, subscription: str) -> str:
     """What to do about a subscription in which messages wait that nobody consumes."""
     if subscription == REDRIVE:

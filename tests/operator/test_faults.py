@@ -251,7 +251,7 @@ def test_a_consumer_that_stopped(start: Callable[..., Speedd], shop: speed.Node,
     with orders.consumer("billing"):
         pass
     orders.publish({"order": 1})
-    assert "start its consumer" in named(directory, "speedd: subscription billing of topic orders: 1 messages wait")
+    assert "start its consumer" in named(directory, "speedd: subscription billing of topic orders: 1 message waits")
 
 
 def test_a_backend_of_a_bridge_that_went_away(start: Callable[..., Speedd], directory: Path) -> None:

@@ -181,7 +181,7 @@ def test_a_consumer_that_stopped_is_named_with_its_backlog(run: Command, tmp_pat
                 pass
             orders.publish({"order": 1})
             assert (
-                "subscription orders billing: 1 messages wait, and nobody consumes them | "
+                "subscription orders billing: 1 message waits, and nobody consumes it | "
                 "start its consumer, or `speed topic unsubscribe orders billing`"
             ) in troubles(run)
         finally:

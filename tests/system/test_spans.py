@@ -150,6 +150,14 @@ def test_a_service_that_calls_another_one_is_in_the_middle(node: Make, pair: Pai
     assert parent_of(spans.of("rates/rate", SpanKind.SERVER)) == id_of(spans.of("rates/rate", SpanKind.CLIENT))
 
 
+def assert_each_is_below_the_one_before(spans: Spans, innermost: str) -> None:
+    """The caller's own span, that of its call of ``rows``, that of the service, and the service's own."""
+    client, server = spans.of("billing/rows", SpanKind.CLIENT), spans.of("billing/rows", SpanKind.SERVER)
+    assert parent_of(client) == id_of(spans.of("order"))
+    assert parent_of(server) == id_of(client)
+    assert parent_of(spans.of(innermost)) == id_of(server)
+
+
 def test_a_stream_has_a_span_at_each_end_until_its_last_item(pair: Pair, spans: Spans) -> None:
     billing, shop = pair
 
@@ -162,10 +170,7 @@ def test_a_stream_has_a_span_at_each_end_until_its_last_item(pair: Pair, spans: 
         stream = shop.stream("billing", "rows", timeout=PATIENCE)
     assert "billing/rows" not in [one.name for one in spans.all() if one.kind is SpanKind.CLIENT]
     assert list(stream) == [0, 1, 2]
-    client, server = spans.of("billing/rows", SpanKind.CLIENT), spans.of("billing/rows", SpanKind.SERVER)
-    assert parent_of(client) == id_of(spans.of("order"))
-    assert parent_of(server) == id_of(client)
-    assert parent_of(spans.of("compute")) == id_of(server)
+    assert_each_is_below_the_one_before(spans, "compute")
 
 
 def test_an_awaited_stream_joins_up_too(pair: Pair, spans: Spans) -> None:
@@ -182,10 +187,7 @@ def test_an_awaited_stream_joins_up_too(pair: Pair, spans: Spans) -> None:
             return [row async for row in shop.aio.stream("billing", "rows", timeout=PATIENCE)]
 
     assert asyncio.run(read()) == [0, 1, 2]
-    client, server = spans.of("billing/rows", SpanKind.CLIENT), spans.of("billing/rows", SpanKind.SERVER)
-    assert parent_of(client) == id_of(spans.of("order"))
-    assert parent_of(server) == id_of(client)
-    assert parent_of(spans.of("compute 2")) == id_of(server)
+    assert_each_is_below_the_one_before(spans, "compute 2")
 
 
 def test_a_stream_that_takes_items_is_within_the_span_of_its_caller(pair: Pair, spans: Spans) -> None:
